@@ -15,8 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/graph/build.hpp"
-#include "foretrace/report/ranks.hpp"
+#include "foretrace/analysis/ranks.hpp"
+#include "foretrace/graph/graph.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/simulate/simulate.hpp"
 
 namespace {

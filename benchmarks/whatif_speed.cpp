@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "foretrace/graph/build.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/trace/steps.hpp"

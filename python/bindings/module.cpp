@@ -9,7 +9,6 @@
 #include <cstdio>
 
 #include "bindings.hpp"
-#include "foretrace/cli/plugins.hpp"
 #include "foretrace/cli/run.hpp"
 #include "foretrace/report/export.hpp"
 #include "foretrace/trace/load.hpp"

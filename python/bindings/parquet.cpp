@@ -10,7 +10,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
-#include "foretrace/trace/parquet_reader.hpp"
+#include "foretrace/trace/load.hpp"
 
 namespace nb = nanobind;
 

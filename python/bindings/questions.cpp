@@ -11,10 +11,9 @@
 
 #include "answers.hpp"
 #include "bindings.hpp"
-#include "foretrace/report/optimize.hpp"
-#include "foretrace/search/advise.hpp"
-#include "foretrace/whatif/network.hpp"
-#include "foretrace/whatif/parallel_choice.hpp"
+#include "foretrace/report/report.hpp"
+#include "foretrace/search/optimize.hpp"
+#include "foretrace/whatif/parallel.hpp"
 
 namespace nb = nanobind;
 

@@ -1,4 +1,4 @@
-#include "foretrace/report/ranks.hpp"
+#include "foretrace/analysis/ranks.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -10,8 +10,8 @@
 #include "bindings.hpp"
 #include "foretrace/ranks/job.hpp"
 #include "foretrace/ranks/pipeline.hpp"
-#include "foretrace/report/pipeline.hpp"
-#include "foretrace/report/ranks_export.hpp"
+#include "foretrace/report/export.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace nb = nanobind;
 

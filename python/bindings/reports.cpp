@@ -6,12 +6,12 @@
 #include <optional>
 
 #include "bindings.hpp"
-#include "foretrace/report/compare.hpp"
-#include "foretrace/report/doctor.hpp"
+#include "foretrace/analysis/doctor.hpp"
+#include "foretrace/analysis/replay.hpp"
+#include "foretrace/analysis/summary.hpp"
+#include "foretrace/compare/compare.hpp"
 #include "foretrace/report/export.hpp"
-#include "foretrace/report/page.hpp"
-#include "foretrace/report/replay.hpp"
-#include "foretrace/report/summary.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace nb = nanobind;
 

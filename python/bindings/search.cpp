@@ -7,11 +7,9 @@
 #include <memory>
 
 #include "bindings.hpp"
-#include "foretrace/cli/evaluator.hpp"
-#include "foretrace/cli/reader.hpp"
-#include "foretrace/report/optimize.hpp"
+#include "foretrace/cli/run.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/pack.hpp"
 
 namespace nb = nanobind;
 

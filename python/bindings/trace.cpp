@@ -1,3 +1,5 @@
+#include "foretrace/trace/trace.hpp"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -6,8 +8,6 @@
 #include <optional>
 
 #include "bindings.hpp"
-#include "foretrace/trace/arguments.hpp"
-#include "foretrace/trace/event_kind.hpp"
 #include "foretrace/trace/load.hpp"
 #include "views.hpp"
 

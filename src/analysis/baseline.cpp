@@ -1,6 +1,6 @@
 #include "foretrace/analysis/baseline.hpp"
 
-#include "foretrace/memory/allocator.hpp"
+#include "foretrace/memory/memory.hpp"
 #include "foretrace/simulate/simulate.hpp"
 
 namespace foretrace::analysis {

@@ -1,4 +1,4 @@
-#include "foretrace/analysis/gpus.hpp"
+#include "analysis/gpus.hpp"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 
 #include "analysis/gpus_prices.hpp"
 #include "base/workers.hpp"
-#include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/host/host_costs.hpp"
-#include "foretrace/trace/gpu.hpp"
+#include "graph/gpu_work.hpp"
+#include "trace/gpu.hpp"
 #include "whatif/model/bound.hpp"
 
 namespace foretrace::analysis {

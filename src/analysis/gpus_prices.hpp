@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "foretrace/analysis/gpus.hpp"
+#include "analysis/gpus.hpp"
 
 namespace foretrace::analysis {
 

@@ -2,8 +2,8 @@
 
 #include "analysis/trained_parameters.hpp"
 #include "foretrace/analysis/baseline.hpp"
-#include "foretrace/memory/allocator.hpp"
-#include "foretrace/simulate/limits.hpp"
+#include "foretrace/memory/memory.hpp"
+#include "foretrace/simulate/simulate.hpp"
 #include "whatif/model/graph_facts.hpp"
 
 namespace foretrace::analysis {

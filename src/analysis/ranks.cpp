@@ -6,10 +6,13 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "analysis/ranks_step.hpp"
 #include "base/readable.hpp"
-#include "foretrace/graph/gpu_work.hpp"
-#include "foretrace/ranks/one_job.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "graph/gpu_work.hpp"
+#include "ranks/clocks.hpp"
+#include "ranks/one_job.hpp"
+#include "ranks/stragglers.hpp"
 
 namespace foretrace::analysis {
 namespace {

@@ -1,4 +1,6 @@
-#include "foretrace/analysis/scale.hpp"
+#include "analysis/scale.hpp"
+
+#include "hardware/collective.hpp"
 
 namespace foretrace::analysis {
 

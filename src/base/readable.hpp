@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 
 namespace foretrace {
 

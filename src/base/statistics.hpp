@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 
 namespace foretrace {
 

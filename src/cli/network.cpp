@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "foretrace/whatif/network.hpp"
+#include "foretrace/whatif/parallel.hpp"
 
 namespace foretrace::cli {
 

@@ -2,8 +2,8 @@
 // The network between workers, as the options of network_options() ask for it.
 
 #include "cli/verb.hpp"
-#include "foretrace/search/strategy.hpp"
-#include "foretrace/whatif/parallel_choice.hpp"
+#include "foretrace/search/optimize.hpp"
+#include "foretrace/whatif/parallel.hpp"
 
 namespace foretrace::cli {
 

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/analysis/gpus.hpp"
+#include "analysis/gpus.hpp"
 #include "foretrace/base/result.hpp"
 
 namespace foretrace::cli {
 
-Result<std::vector<analysis::ListedPrice>> read_price_list(const std::string& file);
+Result<std::vector<hardware::ListedPrice>> read_price_list(const std::string& file);
 
 }  // namespace foretrace::cli

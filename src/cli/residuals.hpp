@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "cli/verb.hpp"
-#include "foretrace/whatif/residuals.hpp"
+#include "foretrace/whatif/model.hpp"
 
 namespace foretrace::cli {
 

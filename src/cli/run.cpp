@@ -20,7 +20,6 @@
 #include "cli/progress_bar.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/cli/plugins.hpp"
 #include "foretrace/version.hpp"
 #include "foretrace/whatif/whatif.hpp"
 

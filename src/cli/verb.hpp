@@ -23,7 +23,7 @@
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/cli/run.hpp"
-#include "foretrace/report/text_style.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 
 namespace foretrace::cli {

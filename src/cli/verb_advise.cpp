@@ -1,7 +1,7 @@
 #include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/report/advise.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace foretrace::cli {
 namespace {

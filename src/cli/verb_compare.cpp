@@ -9,7 +9,7 @@
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/compare/compare.hpp"
-#include "foretrace/report/compare.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace foretrace::cli {
 namespace {

@@ -5,7 +5,9 @@
 #include "cli/errors.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/report/doctor.hpp"
+#include "foretrace/analysis/doctor.hpp"
+#include "foretrace/report/report.hpp"
+#include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
 
 namespace foretrace::cli {

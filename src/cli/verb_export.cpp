@@ -9,7 +9,6 @@
 #include "cli/verbs.hpp"
 #include "foretrace/ranks/job.hpp"
 #include "foretrace/report/export.hpp"
-#include "foretrace/report/ranks_export.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "report/exporter.hpp"
 #include "report/json_writer.hpp"

@@ -6,7 +6,7 @@
 #include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/report/gpus.hpp"
+#include "report/gpus.hpp"
 
 namespace foretrace::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include "base/readable.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/analysis/step_graphs.hpp"
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/json_writer.hpp"

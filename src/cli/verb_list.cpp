@@ -6,7 +6,6 @@
 #include "cli/list_whatifs.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/hardware/device.hpp"
-#include "foretrace/hardware/fabric.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "report/exporter.hpp"

@@ -9,8 +9,8 @@
 #include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/cli/evaluator.hpp"
-#include "foretrace/report/optimize.hpp"
+#include "foretrace/cli/run.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace foretrace::cli {
 namespace {

@@ -4,11 +4,11 @@
 
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/cli/reader.hpp"
+#include "foretrace/analysis/ranks.hpp"
+#include "foretrace/cli/run.hpp"
 #include "foretrace/ranks/job.hpp"
 #include "foretrace/ranks/pipeline.hpp"
-#include "foretrace/report/pipeline.hpp"
-#include "foretrace/report/ranks.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace foretrace::cli {
 namespace {

@@ -4,7 +4,9 @@
 #include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/report/replay.hpp"
+#include "foretrace/analysis/replay.hpp"
+#include "foretrace/report/report.hpp"
+#include "report/json_parts.hpp"
 
 namespace foretrace::cli {
 namespace {

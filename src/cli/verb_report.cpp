@@ -7,12 +7,12 @@
 #include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/analysis/ranks.hpp"
 #include "foretrace/compare/compare.hpp"
-#include "foretrace/hardware/fabric.hpp"
+#include "foretrace/hardware/device.hpp"
 #include "foretrace/ranks/job.hpp"
-#include "foretrace/report/compare.hpp"
-#include "foretrace/report/page.hpp"
-#include "foretrace/report/ranks.hpp"
+#include "foretrace/report/export.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::cli {

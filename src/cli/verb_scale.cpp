@@ -6,8 +6,8 @@
 #include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/report/scale.hpp"
-#include "foretrace/whatif/parallel_choice.hpp"
+#include "foretrace/whatif/parallel.hpp"
+#include "report/scale.hpp"
 #include "search/communication.hpp"
 
 namespace foretrace::cli {

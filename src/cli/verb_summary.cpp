@@ -1,7 +1,8 @@
 #include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/report/summary.hpp"
+#include "foretrace/analysis/summary.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace foretrace::cli {
 namespace {

@@ -4,8 +4,7 @@
 #include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/report/optimize.hpp"
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/search/optimize.hpp"
 
 namespace foretrace::cli {

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "compare/profile.hpp"
-#include "foretrace/trace/communication.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "graph/call_roles.hpp"
+#include "trace/communication.hpp"
 #include "work/op_names.hpp"
 
 namespace foretrace::compare {

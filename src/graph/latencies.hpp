@@ -3,7 +3,7 @@
 // tools/fit_latencies.py with how many samples each figure rests on and how far they spread. Used where a trace has too few
 // of its own. Only the H200's is there; other devices get it too.
 
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 
 namespace foretrace::graph {
 

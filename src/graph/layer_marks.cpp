@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "foretrace/trace/communication.hpp"
-#include "foretrace/trace/ranges.hpp"
+#include "trace/communication.hpp"
+#include "trace/ranges.hpp"
 
 namespace foretrace::graph {
 

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "foretrace/graph/build.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "graph/trace_index.hpp"
 

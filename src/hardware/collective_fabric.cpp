@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "foretrace/hardware/collective.hpp"
+#include "hardware/collective.hpp"
 #include "hardware/protocols.hpp"
 
 namespace foretrace::hardware {

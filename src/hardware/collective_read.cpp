@@ -12,7 +12,7 @@
 #include "base/byte_source.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
-#include "foretrace/hardware/collective.hpp"
+#include "hardware/collective.hpp"
 
 namespace foretrace::hardware {
 

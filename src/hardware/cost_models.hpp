@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "foretrace/hardware/cost.hpp"
 #include "graph/latencies.hpp"
+#include "hardware/cost.hpp"
 #include "hardware/neighbours.hpp"
 
 namespace foretrace::hardware {

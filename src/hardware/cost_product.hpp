@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "foretrace/base/result.hpp"
-#include "foretrace/hardware/cost.hpp"
+#include "hardware/cost.hpp"
 
 namespace foretrace::hardware {
 

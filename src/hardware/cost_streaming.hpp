@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "foretrace/hardware/occupancy.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/laws.hpp"
+#include "hardware/occupancy.hpp"
 
 namespace foretrace::hardware {
 

@@ -13,8 +13,8 @@
 #include "base/figures.hpp"
 #include "base/suggest.hpp"
 #include "base/text.hpp"
-#include "foretrace/trace/gpu.hpp"
 #include "hardware/toml_keys.hpp"
+#include "trace/gpu.hpp"
 
 namespace foretrace::hardware {
 

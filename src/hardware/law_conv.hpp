@@ -16,7 +16,7 @@
 #include <optional>
 
 #include "foretrace/base/result.hpp"
-#include "foretrace/hardware/cost.hpp"
+#include "hardware/cost.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
 

@@ -1,6 +1,6 @@
 // Where embeddings, index, gather and scatter lie among the measured ones, and what bounds them.
 
-#include "foretrace/work/dtype.hpp"
+#include "foretrace/work/work.hpp"
 #include "hardware/measured_place.hpp"
 
 namespace foretrace::hardware {

@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "foretrace/work/dtype.hpp"
+#include "foretrace/work/work.hpp"
 #include "hardware/launch_shapes.hpp"
 #include "hardware/measured_place.hpp"
 

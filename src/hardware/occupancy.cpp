@@ -1,4 +1,4 @@
-#include "foretrace/hardware/occupancy.hpp"
+#include "hardware/occupancy.hpp"
 
 #include <algorithm>
 #include <cmath>

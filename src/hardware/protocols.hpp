@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "foretrace/hardware/collective.hpp"
+#include "hardware/collective.hpp"
 
 namespace foretrace::hardware {
 

@@ -1,4 +1,4 @@
-#include "foretrace/hardware/transfer.hpp"
+#include "hardware/transfer.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "foretrace/host/recorder.hpp"
+#include "foretrace/host/measured_step.hpp"
 #include "trace/cuda_recording.hpp"
 
 namespace foretrace::host {

@@ -1,6 +1,6 @@
-#include "foretrace/host/recorder.hpp"
-
 #include <simdjson.h>
+
+#include "foretrace/host/measured_step.hpp"
 
 namespace foretrace::host {
 

@@ -4,8 +4,7 @@
 #include <unordered_map>
 
 #include "base/saturate.hpp"
-#include "foretrace/memory/allocator.hpp"
-#include "foretrace/trace/ranges.hpp"
+#include "trace/ranges.hpp"
 
 namespace foretrace::memory {
 

@@ -1,4 +1,4 @@
-#include "foretrace/ranks/common_steps.hpp"
+#include "ranks/common_steps.hpp"
 
 #include <fmt/format.h>
 

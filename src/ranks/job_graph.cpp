@@ -1,4 +1,4 @@
-#include "foretrace/ranks/job_graph.hpp"
+#include "ranks/job_graph.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "base/workers.hpp"
-#include "foretrace/graph/build.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "ranks/merge.hpp"
 
 namespace foretrace::ranks {

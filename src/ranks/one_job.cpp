@@ -1,4 +1,4 @@
-#include "foretrace/ranks/one_job.hpp"
+#include "ranks/one_job.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "foretrace/ranks/stragglers.hpp"
+#include "ranks/stragglers.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,6 +6,8 @@
 #include <numeric>
 #include <tuple>
 #include <unordered_map>
+
+#include "foretrace/ranks/job.hpp"
 
 namespace foretrace::ranks {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "foretrace/hardware/fabric.hpp"
+#include "foretrace/hardware/device.hpp"
 
 // Lines of distribute(): by scheme, then by what travels.
 namespace foretrace::report {

@@ -7,7 +7,6 @@
 #include "base/deflate.hpp"
 #include "base/suggest.hpp"
 #include "foretrace/analysis/baseline.hpp"
-#include "foretrace/analysis/step_graphs.hpp"
 #include "report/exporter.hpp"
 
 namespace foretrace::report {

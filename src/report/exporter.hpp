@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "foretrace/analysis/replayed_step.hpp"
+#include "analysis/replayed_step.hpp"
 #include "foretrace/trace/trace.hpp"
 
 namespace foretrace::report {

@@ -1,28 +1,25 @@
-#include "foretrace/report/page.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <span>
 
+#include "analysis/replayed_step.hpp"
+#include "analysis/sliders.hpp"
 #include "base/data_files.hpp"
 #include "base/readable.hpp"
 #include "foretrace/analysis/baseline.hpp"
-#include "foretrace/analysis/replayed_step.hpp"
-#include "foretrace/analysis/sliders.hpp"
-#include "foretrace/report/advise.hpp"
-#include "foretrace/report/gpus.hpp"
-#include "foretrace/report/scale.hpp"
-#include "foretrace/report/summary.hpp"
-#include "foretrace/report/whatif.hpp"
-#include "foretrace/search/advise.hpp"
+#include "foretrace/analysis/summary.hpp"
+#include "foretrace/report/export.hpp"
+#include "foretrace/report/report.hpp"
+#include "foretrace/search/optimize.hpp"
 #include "foretrace/version.hpp"
-#include "foretrace/whatif/network.hpp"
-#include "foretrace/whatif/parallel_choice.hpp"
+#include "foretrace/whatif/parallel.hpp"
+#include "report/gpus.hpp"
 #include "report/json_writer.hpp"
 #include "report/page_facts.hpp"
 #include "report/page_pack.hpp"
 #include "report/prediction_parts.hpp"
+#include "report/scale.hpp"
 #include "whatif/model/evidence.hpp"
 
 namespace foretrace::report {

@@ -1,4 +1,4 @@
-#include "foretrace/report/pipeline.hpp"
+#include "foretrace/ranks/pipeline.hpp"
 
 #include <fmt/format.h>
 
@@ -7,6 +7,7 @@
 
 #include "base/readable.hpp"
 #include "base/statistics.hpp"
+#include "foretrace/report/report.hpp"
 #include "report/json_writer.hpp"
 #include "report/text_table.hpp"
 

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "base/data_files.hpp"
-#include "foretrace/report/optimize.hpp"
+#include "foretrace/report/report.hpp"
 #include "report/code_communication.hpp"
 
 namespace foretrace::report {

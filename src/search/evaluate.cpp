@@ -1,6 +1,6 @@
 #include "search/evaluate.hpp"
 
-#include "foretrace/memory/allocator.hpp"
+#include "foretrace/memory/memory.hpp"
 #include "search/communication.hpp"
 
 namespace foretrace::search {

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "foretrace/graph/gpu_work.hpp"
+#include "graph/gpu_work.hpp"
 #include "search/communication.hpp"
 #include "search/evaluate.hpp"
 #include "search/explain.hpp"

@@ -1,7 +1,7 @@
-#include "foretrace/trace/pack.hpp"
-
 #include <cstring>
 #include <type_traits>
+
+#include "foretrace/trace/load.hpp"
 
 namespace foretrace::trace {
 

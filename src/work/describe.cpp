@@ -9,7 +9,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "foretrace/work/works.hpp"
+#include "foretrace/work/work.hpp"
 #include "work/conv_parts.hpp"
 #include "work/conv_unsaid.hpp"
 #include "work/describe_compiled.hpp"

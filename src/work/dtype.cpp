@@ -1,6 +1,6 @@
-#include "foretrace/work/dtype.hpp"
-
 #include <array>
+
+#include "foretrace/work/work.hpp"
 
 namespace foretrace::work {
 

@@ -27,11 +27,11 @@
 #include <sstream>
 #include <string>
 
-#include "foretrace/hardware/occupancy.hpp"
-#include "foretrace/hardware/transfer.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/law_conv.hpp"
 #include "hardware/laws.hpp"
+#include "hardware/occupancy.hpp"
+#include "hardware/transfer.hpp"
 
 namespace {
 

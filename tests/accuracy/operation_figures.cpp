@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/graph/build.hpp"
-#include "foretrace/hardware/cost.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/trace/steps.hpp"
-#include "foretrace/work/works.hpp"
+#include "foretrace/work/work.hpp"
+#include "hardware/cost.hpp"
 #include "hardware/layout_changes.hpp"
 
 namespace {

@@ -16,8 +16,7 @@
 #include <vector>
 
 #include "base/statistics.hpp"
-#include "foretrace/graph/build.hpp"
-#include "foretrace/simulate/limits.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/trace/steps.hpp"

@@ -15,10 +15,10 @@
 #include <string_view>
 #include <vector>
 
-#include "foretrace/report/doctor.hpp"
-#include "foretrace/report/replay.hpp"
-#include "foretrace/report/summary.hpp"
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/analysis/doctor.hpp"
+#include "foretrace/analysis/replay.hpp"
+#include "foretrace/analysis/summary.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "sweep/uses.hpp"

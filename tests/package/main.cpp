@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/version.hpp"
 

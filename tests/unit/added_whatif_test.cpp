@@ -4,12 +4,11 @@
 #include <cstdio>
 
 #include "cli/verb.hpp"
-#include "foretrace/cli/plugins.hpp"
 #include "foretrace/cli/run.hpp"
-#include "foretrace/search/candidates.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "search/candidates.hpp"
 
 namespace foretrace {
 namespace {

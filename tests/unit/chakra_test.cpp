@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "foretrace/analysis/step_graphs.hpp"
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/report/export.hpp"
 #include "foretrace/trace/load.hpp"
 #include "graph_compare.hpp"

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "foretrace/simulate/limits.hpp"
+#include "foretrace/simulate/simulate.hpp"
 #include "graph/latencies.hpp"
 #include "graph_compare.hpp"
 #include "trace_maker.hpp"

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "base/byte_source.hpp"
-#include "foretrace/hardware/occupancy.hpp"
 #include "foretrace/trace/load.hpp"
+#include "hardware/occupancy.hpp"
 
 namespace foretrace::hardware {
 namespace {

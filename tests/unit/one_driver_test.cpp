@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "foretrace/report/gpus.hpp"
-#include "foretrace/report/scale.hpp"
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/trace/load.hpp"
-#include "foretrace/whatif/parallel_choice.hpp"
+#include "foretrace/whatif/parallel.hpp"
+#include "report/gpus.hpp"
+#include "report/scale.hpp"
 #include "search/communication.hpp"
 
 namespace foretrace::test {

@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/parquet_reader.hpp"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -4,7 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "foretrace/report/ranks.hpp"
+#include "foretrace/analysis/ranks.hpp"
+#include "foretrace/report/report.hpp"
 #include "job_maker.hpp"
 
 namespace foretrace::test {

@@ -4,9 +4,8 @@
 
 #include <algorithm>
 
-#include "foretrace/report/advise.hpp"
-#include "foretrace/report/whatif.hpp"
-#include "foretrace/search/advise.hpp"
+#include "foretrace/report/report.hpp"
+#include "foretrace/search/optimize.hpp"
 #include "foretrace/trace/load.hpp"
 #include "search/moves/strategy_move.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "foretrace/report/optimize.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 #include "search/communication.hpp"
 

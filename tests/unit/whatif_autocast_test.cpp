@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 #include "hardware/cost_models.hpp"
 #include "whatif/dataflow/blocks.hpp"

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 #include "sweep/uses.hpp"
 #include "whatif/model/call_order.hpp"

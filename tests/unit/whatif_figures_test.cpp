@@ -7,7 +7,7 @@
 
 #include "base/figures.hpp"
 #include "foretrace/host/host_costs.hpp"
-#include "foretrace/whatif/residuals.hpp"
+#include "foretrace/whatif/model.hpp"
 #include "hardware/figures.hpp"
 #include "whatif/rewrite/optimizer.hpp"
 

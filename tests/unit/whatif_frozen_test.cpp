@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "foretrace/analysis/baseline.hpp"
-#include "foretrace/report/replay.hpp"
-#include "foretrace/simulate/limits.hpp"
+#include "foretrace/analysis/replay.hpp"
+#include "foretrace/report/report.hpp"
+#include "foretrace/simulate/simulate.hpp"
 #include "foretrace/whatif/model.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "trace_maker.hpp"

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <map>
 
-#include "foretrace/graph/build.hpp"
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/graph/graph.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/whatif/parallel.hpp"
 #include "measured_step.hpp"

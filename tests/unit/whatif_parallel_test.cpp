@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/parallel.hpp"
 #include "graph/latencies.hpp"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/parallel.hpp"
 #include "host/phase_counts.hpp"

@@ -10,13 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/base/progress.hpp"
 #include "foretrace/base/result.hpp"
-#include "foretrace/base/time.hpp"
-#include "foretrace/ranks/clocks.hpp"
+#include "foretrace/base/types.hpp"
 #include "foretrace/ranks/job.hpp"
-#include "foretrace/ranks/job_graph.hpp"
-#include "foretrace/ranks/stragglers.hpp"
 
 namespace foretrace::analysis {
 
@@ -95,17 +91,5 @@ struct RanksReport {
 
 /// Fails when the step does not exist (kUsage) or no rank has a step (kDeclined).
 Result<RanksReport> analyse_ranks(const ranks::Job& job, const RanksOptions& options = {});
-
-/// What analyse_ranks works on, for the exporters and Python.
-struct RanksStep {
-  ranks::Matching matching;
-  ranks::Clocks clocks;
-  ranks::CommonSteps steps;
-  std::size_t chosen = 0;
-  ranks::JobGraph graph;
-  simulate::Timeline timeline;
-  std::vector<std::string> notes;
-};
-Result<RanksStep> ranks_step(const ranks::Job& job, const RanksOptions& options = {});
 
 }  // namespace foretrace::analysis

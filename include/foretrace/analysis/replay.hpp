@@ -16,12 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/base/progress.hpp"
 #include "foretrace/base/result.hpp"
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/host/unprofiled.hpp"
-#include "foretrace/simulate/limits.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/trace/trace.hpp"

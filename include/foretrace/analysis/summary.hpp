@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "foretrace/base/result.hpp"
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 #include "foretrace/host/unprofiled.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/simulate/simulate.hpp"

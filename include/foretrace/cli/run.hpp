@@ -5,10 +5,14 @@
 
 #include <cstddef>
 #include <cstdio>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "foretrace/base/result.hpp"
+#include "foretrace/search/optimize.hpp"
+#include "foretrace/trace/load.hpp"
 
 namespace foretrace::cli {
 
@@ -40,5 +44,34 @@ enum ExitCode : int {
 int run(const std::vector<std::string>& args, const Terminal& terminal);
 /// Prints an error that kept a command from being run, as JSON where `args` ask for it; gives its exit code.
 int report_error(const Error& error, const std::vector<std::string>& args, const Terminal& terminal);
+
+// Who predicts the candidates of `optimize`: this process, unless somebody else offers (`--ray`: the Python command does, with
+// a cluster behind it).
+
+/// From the trace, the step and its measured time to something that predicts strategies of it.
+using MakeEvaluate = std::function<search::Evaluate(const std::string& trace, std::optional<std::int64_t> step,
+                                                    std::optional<double> measured_ms)>;
+
+/// Empty: this process. Set before cli::run by whoever embeds it.
+MakeEvaluate& other_evaluator();
+
+// Who makes the what-ifs of a plugin known (`--plugin FILE`): nobody, unless somebody offers. The Python command does, for
+// files of Python.
+
+/// Adds the what-ifs of a file to those the library knows (whatif::add_whatif), or says what is wrong with it and where.
+using LoadPlugin = std::function<Status(const std::string& file)>;
+
+/// Empty: plugins are refused. Set before cli::run by whoever embeds it.
+LoadPlugin& plugin_loader();
+
+// Who reads the traces of many ranks: this process, unless somebody else offers (`--ray`: the Python command does, with a
+// cluster behind it).
+
+/// One trace or error per file, as trace::load would give them.
+using ReadAll = std::function<std::vector<Result<trace::Trace>>(const std::vector<std::string>& files,
+                                                                const trace::LoadOptions& options)>;
+
+/// Empty: this process. Set before cli::run by whoever embeds it.
+ReadAll& other_reader();
 
 }  // namespace foretrace::cli

@@ -12,8 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/hardware/collective.hpp"
+#include "foretrace/hardware/device.hpp"
 #include "foretrace/whatif/whatif.hpp"
+
+namespace foretrace::hardware {
+class CollectiveModel;
+}
 
 namespace foretrace::whatif {
 
@@ -116,5 +120,44 @@ Status apply_parallelism(Model& model, Draft& draft, const Parallelism& how, con
 /// `collectives` alive.
 Use parallel_use(const Parallelism& how, std::shared_ptr<const hardware::CollectiveModel> collectives, int workers,
                  int gpus_per_node);
+
+// How workers share the work as users write it, on the command line, in Python and as parameters of a what-if: names and
+// numbers, checked.
+
+inline constexpr int kMostWorkers = 16384;
+inline constexpr int kMostServers = 16384;
+
+struct ParallelChoice {
+  std::string parallel = "ddp", compress = "none";
+  std::optional<double> bucket_mb = {}, slice_mb = {}, slow_worker = {}, cycle_ms = {}, send_us = {};
+  std::optional<double> ratio = {};  ///< share of elements top-k and DGC send
+  std::optional<std::int64_t> servers = {}, rank = {};
+  bool ring_steps = false;
+  bool priorities = true;
+  bool flat = false;  ///< FSDP of the first kind
+};
+Result<Parallelism> make_parallelism(const ParallelChoice& choice);
+
+// The network between workers: from a fabric's name, its file, or measured collectives to what a collective costs.
+
+struct NetworkChoice {
+  std::string fabric = {};       ///< name or file
+  std::string collectives = {};  ///< file of measured collectives instead
+  std::string collectives_tag = {};
+  int gpus_per_node = 0;  ///< 0: the fabric's own
+};
+
+struct Network {
+  std::shared_ptr<const hardware::CollectiveModel> collectives;
+  int gpus_per_node = 1;
+};
+/// A wrong name of a fabric, or a file that cannot be read, is an error; so is a choice of nothing.
+Result<Network> network_of(const NetworkChoice& choice, const hardware::Device& device);
+
+/// Nodes are full, unless one holds all workers. `per_node` 0: the fabric's own, which may be cut.
+Status check_nodes(std::int64_t workers, std::int64_t per_node);
+
+/// The node this GPU is usually sold in, as a fabric.
+std::string usual_fabric(const hardware::Device& device);
 
 }  // namespace foretrace::whatif

@@ -8,7 +8,7 @@
 #include "analysis/doctor/gpu.hpp"
 #include "analysis/doctor/remedies.hpp"
 #include "base/readable.hpp"
-#include "foretrace/graph/gpu_work.hpp"
+#include "graph/gpu_work.hpp"
 
 namespace foretrace::analysis {
 namespace {

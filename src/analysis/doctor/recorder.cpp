@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "foretrace/host/recorder.hpp"
+#include "foretrace/host/measured_step.hpp"
 
 namespace foretrace::analysis {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "analysis/summary/parts.hpp"
-#include "foretrace/analysis/step_graphs.hpp"
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/host/measured_step.hpp"
 
 namespace foretrace::analysis {

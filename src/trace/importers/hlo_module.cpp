@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/saturate.hpp"
-#include "foretrace/base/ids.hpp"
+#include "foretrace/base/types.hpp"
 #include "trace/importers/proto_wire.hpp"
 #include "trace/tensor_size.hpp"
 

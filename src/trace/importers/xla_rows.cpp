@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/figures.hpp"
-#include "foretrace/trace/communication.hpp"
+#include "trace/communication.hpp"
 
 namespace foretrace::trace {
 

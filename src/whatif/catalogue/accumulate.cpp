@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "foretrace/whatif/script.hpp"
 #include "graph/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/backward_end.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/model/whole_number.hpp"
 #include "whatif/rewrite/batch_scaling.hpp"

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/layer_regions.hpp"
 #include "whatif/model/compiled.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/amp_memory.hpp"
 #include "whatif/rewrite/cast_tasks.hpp"

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <map>
 
-#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/blocks.hpp"
 #include "whatif/dataflow/dataflow.hpp"
 #include "whatif/dataflow/layer_regions.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 
 namespace foretrace::whatif {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "foretrace/whatif/script.hpp"
 #include "graph/latencies.hpp"
 #include "hardware/figures.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/graph_regions.hpp"
 

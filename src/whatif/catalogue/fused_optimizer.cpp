@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/optimizer.hpp"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 
 namespace foretrace::whatif {

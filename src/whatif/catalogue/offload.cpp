@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/host_copies.hpp"
 

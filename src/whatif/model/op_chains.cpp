@@ -1,4 +1,4 @@
-#include "foretrace/whatif/op_chains.hpp"
+#include "whatif/model/op_chains.hpp"
 
 #include <algorithm>
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/whatif/parallel.hpp"
+#include "graph/gpu_work.hpp"
 #include "whatif/rewrite/rows.hpp"
 
 namespace foretrace::whatif {

@@ -1,9 +1,9 @@
-#include "foretrace/whatif/network.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
+
+#include "foretrace/whatif/parallel.hpp"
 
 namespace foretrace::whatif {
 

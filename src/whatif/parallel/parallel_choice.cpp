@@ -1,6 +1,6 @@
-#include "foretrace/whatif/parallel_choice.hpp"
-
 #include <fmt/format.h>
+
+#include "foretrace/whatif/parallel.hpp"
 
 namespace foretrace::whatif {
 

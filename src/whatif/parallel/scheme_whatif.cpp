@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "foretrace/whatif/network.hpp"
+#include "foretrace/whatif/parallel.hpp"
 #include "whatif/model/whole_number.hpp"
 
 namespace foretrace::whatif {

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "foretrace/ranks/collectives.hpp"
-#include "foretrace/whatif/network.hpp"
+#include "foretrace/whatif/parallel.hpp"
+#include "ranks/collectives.hpp"
 
 namespace foretrace::whatif {
 

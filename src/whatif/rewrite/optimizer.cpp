@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/saturate.hpp"
-#include "foretrace/hardware/cost.hpp"
+#include "hardware/cost.hpp"
 #include "hardware/figures.hpp"
 
 namespace foretrace::whatif {

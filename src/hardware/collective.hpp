@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "foretrace/base/result.hpp"
-#include "foretrace/base/time.hpp"
-#include "foretrace/hardware/fabric.hpp"
+#include "foretrace/base/types.hpp"
+#include "foretrace/hardware/device.hpp"
 
 namespace foretrace::hardware {
 

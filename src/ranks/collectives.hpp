@@ -9,8 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "foretrace/base/ids.hpp"
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 #include "foretrace/ranks/job.hpp"
 
 namespace foretrace::ranks {

@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "foretrace/graph/graph.hpp"
-#include "foretrace/simulate/incremental.hpp"
+#include "simulate/incremental.hpp"
 
 namespace foretrace::search {
 

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "foretrace/ranks/clocks.hpp"
-#include "foretrace/ranks/collectives.hpp"
+#include "foretrace/ranks/job.hpp"
+#include "ranks/collectives.hpp"
 
 namespace foretrace::ranks {
 

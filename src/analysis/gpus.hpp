@@ -15,12 +15,7 @@
 
 namespace foretrace::analysis {
 
-/// A line of a price list: what a GPU costs for an hour, on demand, from whom and when.
-struct ListedPrice {
-  std::string device;
-  double usd_per_hour = 0;
-  std::string source;  ///< "2026-11-09, provider": the date first
-};
+using hardware::ListedPrice;
 /// "device,usd_per_hour,provider,date", a line for each GPU.
 Result<std::vector<ListedPrice>> read_prices(std::string_view csv, const std::string& origin);
 

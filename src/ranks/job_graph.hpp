@@ -17,11 +17,10 @@
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/graph/graph.hpp"
-#include "foretrace/ranks/clocks.hpp"
-#include "foretrace/ranks/collectives.hpp"
-#include "foretrace/ranks/common_steps.hpp"
 #include "foretrace/ranks/job.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "ranks/collectives.hpp"
+#include "ranks/common_steps.hpp"
 
 namespace foretrace::ranks {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "foretrace/analysis/scale.hpp"
-#include "foretrace/report/text_style.hpp"
+#include "analysis/scale.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace foretrace::report {
 

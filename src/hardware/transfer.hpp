@@ -7,9 +7,9 @@
 #include <array>
 #include <span>
 
-#include "foretrace/hardware/cost.hpp"
 #include "foretrace/hardware/device.hpp"
-#include "foretrace/hardware/occupancy.hpp"
+#include "hardware/cost.hpp"
+#include "hardware/occupancy.hpp"
 
 namespace foretrace::hardware {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "foretrace/analysis/gpus.hpp"
-#include "foretrace/report/text_style.hpp"
+#include "analysis/gpus.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace foretrace::report {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/ranks/clocks.hpp"
 #include "foretrace/ranks/job.hpp"
+#include "ranks/collectives.hpp"
 
 namespace foretrace::ranks {
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/scale.hpp"
 #include "foretrace/analysis/baseline.hpp"
-#include "foretrace/analysis/scale.hpp"
 
 namespace foretrace::analysis {
 
