@@ -3,7 +3,7 @@
 
     benchmarks/page_speed.py [--events 1400k] [--program build/foretrace] [--make build/benchmarks/make_trace] [--page FILE]
 
-Makes a trace with one step of so many events (1400k: more than a million tasks; 100k: the other size docs/performance.md speaks of),
+Makes a trace with one step of so many events (1400k: more than a million tasks; 100k: the other size docs/internals/performance.md speaks of),
 writes its page, opens it at 1280 x 800, and says when
 the answer and the timeline were there and how long frames take while a script zooms and pans.
 """

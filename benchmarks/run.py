@@ -2,7 +2,7 @@
 """Speed and memory of foretrace (reading, graphs, simulation), beside the yardsticks, in one run. `make bench` calls this.
 
     benchmarks/run.py                    generate the files under build/bench, measure, print tables with ratios
-    benchmarks/run.py --update-docs      also rewrite the measured part of docs/performance.md
+    benchmarks/run.py --update-docs      also rewrite the measured part of docs/internals/performance.md
     benchmarks/run.py --bytes 5G         another size (default 1.05G)
     benchmarks/run.py --install-hta      also put HolisticTraceAnalysis into build/bench/hta and compare with it
 
@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCS = ROOT / "docs" / "performance.md"
+DOCS = ROOT / "docs" / "internals" / "performance.md"
 BEGIN = "<!-- measured: written by benchmarks/run.py --update-docs -->"
 END = "<!-- end of measured -->"
 

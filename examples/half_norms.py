@@ -1,4 +1,4 @@
-"""A what-if of your own, with all it can say of itself: docs/adding-a-whatif.md."""
+"""A what-if of your own, with all it can say of itself: docs/internals/adding-a-whatif.md."""
 
 import foretrace as ft
 

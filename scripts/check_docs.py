@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Executes every command and every Python block of README.md and docs/*.md, and compares what they print with what is shown.
+"""Executes every command and every Python block of README.md and docs/, and compares what they print with what is shown.
 
     scripts/check_docs.py [--update] [--program build/foretrace] [--python .venv/bin/python] [--list] [FILE…]
 
@@ -298,7 +298,7 @@ def main(argv=None) -> int:
     parser.add_argument("--list", action="store_true", help="show what would run")
     parser.add_argument("--update", action="store_true", help="write what commands print now into the files")
     args = parser.parse_args(argv)
-    files = args.files or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    files = args.files or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         pages = []

@@ -10,7 +10,7 @@ where a figure has no limit, and where a row that file lists is gone.
     tools/accuracy.py --no-measured      without the measured step of the base: from the trace alone
     tools/accuracy.py --daydream         also Daydream's printed rules (tools/daydream.py)
     tools/accuracy.py --in-sample        also bands that know the row's own model
-    tools/accuracy.py --update-docs      all of it, written into docs/accuracy.md, every row into docs/appendix-accuracy.md
+    tools/accuracy.py --update-docs      all of it, written into docs/internals/accuracy.md, every row into docs/internals/appendix-accuracy.md
     tools/accuracy.py --update-limits    the line --gate holds, moved to what is reached now
 
 A row is quiet when p90 - p10 is at most 5 % of its median; its error is the distance to the median. Otherwise the error is
@@ -36,8 +36,8 @@ import track_record
 from daydream import predictions as daydream_predictions
 from truth import ROOT, Folder, Row, default_folders, whatifs_of
 
-DOCS = ROOT / "docs" / "accuracy.md"
-ROWS = ROOT / "docs" / "appendix-accuracy.md"
+DOCS = ROOT / "docs" / "internals" / "accuracy.md"
+ROWS = ROOT / "docs" / "internals" / "appendix-accuracy.md"
 LIMITS = Path(__file__).resolve().parent / "accuracy_limits.json"
 RESIDUALS = ROOT / "src" / "whatif" / "residuals" / "H200-SXM.csv"
 DECLINED_PCT = 100.0
@@ -275,7 +275,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all figures in this file (- for standard output)")
     parser.add_argument("--gate", action="store_true", help="exit 1 when something got worse than its limit, has none, or is gone")
     parser.add_argument("--update-limits", action="store_true", help="write what is reached as the limits of --gate")
-    parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/accuracy.md")
+    parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/internals/accuracy.md")
     options = parser.parse_args()
     if not options.program.exists():
         parser.error(f"{options.program} is not there: make build")

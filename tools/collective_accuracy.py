@@ -31,7 +31,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("csv", nargs="?")
     parser.add_argument("--program", default="build/tests/collective_figures")
-    parser.add_argument("--update-docs", action="store_true", help="write the table into docs/scale.md")
+    parser.add_argument("--update-docs", action="store_true", help="write the table into docs/internals/scale.md")
     parser.add_argument("--gate", action="store_true", help="exit 1 when a median is over its limit or curves are gone")
     parser.add_argument("--update-limits", action="store_true", help="write what is reached as the limits of --gate")
     args = parser.parse_args()

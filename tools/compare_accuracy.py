@@ -171,11 +171,11 @@ def whatif(program: Program, fast: bool) -> tuple[int, int, list[str]]:
         # The row speaks of all steps that were traced, the file kept some of them.
         kept = 110 * abs(gpu_ms_of_trace(after) / row.gpu_ms - 1) if row.gpu_ms else 0
         if truth is not None and abs(truth - mine["gpu_error_pct"]) > 0.1 + kept:
-            wrong.append(f"{name}: GPU time {mine['gpu_error_pct']:+.1f} %, {truth:+.1f} % in docs/accuracy.md")
+            wrong.append(f"{name}: GPU time {mine['gpu_error_pct']:+.1f} %, {truth:+.1f} % in docs/internals/accuracy.md")
         if row.peak_bytes and mine["memory_error_pct"] is not None:
             truth = 100 * (prediction["peak_bytes"] - row.peak_bytes) / row.peak_bytes
             if abs(truth - mine["memory_error_pct"]) > 0.6:
-                wrong.append(f"{name}: memory {mine['memory_error_pct']:+.1f} %, {truth:+.1f} % in docs/accuracy.md")
+                wrong.append(f"{name}: memory {mine['memory_error_pct']:+.1f} %, {truth:+.1f} % in docs/internals/accuracy.md")
     return len(cases) - len(wrong), len(cases), wrong
 
 

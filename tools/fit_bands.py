@@ -2,7 +2,7 @@
 """How far predictions were from measured steps, by family of errors and model: the table bands are made from.
 
     tools/fit_bands.py                   writes src/whatif/residuals/H200-SXM.csv from data/ and $FORETRACE_TRUTH
-    tools/fit_bands.py --update-docs     shows how many residuals the table holds, in sample and left out, in docs/accuracy.md
+    tools/fit_bands.py --update-docs     shows how many residuals the table holds, in sample and left out, in docs/internals/accuracy.md
     tools/fit_bands.py TRUTH_DIR… -o F   the same from your own measurements, for `foretrace whatif --residuals F`
 
 One line per family, model and row: log(measured / predicted). Where a row has a trace of its own, each family of kernels is
@@ -162,7 +162,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, default=TABLE)
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "foretrace")
     parser.add_argument("--show", action="store_true", help="only show the table that is there, in sample and left out")
-    parser.add_argument("--update-docs", action="store_true", help="write that into docs/accuracy.md")
+    parser.add_argument("--update-docs", action="store_true", help="write that into docs/internals/accuracy.md")
     options = parser.parse_args()
     if options.show or options.update_docs:
         lines = table(read_table(options.output))

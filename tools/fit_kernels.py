@@ -279,8 +279,8 @@ def figures(program, update_docs):
     table = aligned(heads, [both(p["pool"], [p]) for p in pools])
     print("\n".join([*table, "", *short]))
     if update_docs:
-        write_between(ROOT / "docs" / "accuracy.md", "fitted-kernels", "\n".join(short))
-        write_between(ROOT / "docs" / "appendix-accuracy.md", "kernels", "\n".join(table))
+        write_between(ROOT / "docs" / "internals" / "accuracy.md", "fitted-kernels", "\n".join(short))
+        write_between(ROOT / "docs" / "internals" / "appendix-accuracy.md", "kernels", "\n".join(table))
     return 0
 
 
@@ -290,7 +290,7 @@ def main():
     parser.add_argument("--further", action="store_true", help="with --scales: start from the scales there are")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--figures", action="store_true")
-    parser.add_argument("--update-docs", action="store_true", help="write the figures into docs/accuracy.md")
+    parser.add_argument("--update-docs", action="store_true", help="write the figures into docs/internals/accuracy.md")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "tests" / "kernel_figures")
     args = parser.parse_args()
     if args.figures:

@@ -183,7 +183,7 @@ def main() -> int:
     parser.add_argument("--copies", action="store_true", help="only copies of convolutions into another layout")
     parser.add_argument("--passes", action="store_true", help="forward and gradients apart")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/appendix-operations.md")
+    parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/internals/appendix-operations.md")
     parser.add_argument("--program", type=Path, default=Path("build/tests/operation_figures"))
     args = parser.parse_args()
     kinds = ["conv"] if args.copies else args.kind
@@ -199,7 +199,7 @@ def main() -> int:
     text = "\n\n".join(f"**{question}**\n\n{table(families)}" for question, families in figures.items())
     print(text)
     if args.update_docs:
-        write_between(ROOT / "docs" / "appendix-operations.md", "operations", text)
+        write_between(ROOT / "docs" / "internals" / "appendix-operations.md", "operations", text)
     if args.json:
         args.json.write_text(json.dumps(figures, indent=1) + "\n")
     return 0

@@ -3,7 +3,7 @@
 
     tools/fit_same_kernel.py [PUBLIC] [--check]
 
-Over pairs of GPUs and the element-wise and row-wise operations of PUBLIC's tables (FORETRACE_PUBLIC; docs/gpus.md), as tools/gpu_accuracy.py judges them:
+Over pairs of GPUs and the element-wise and row-wise operations of PUBLIC's tables (FORETRACE_PUBLIC; docs/internals/gpus.md), as tools/gpu_accuracy.py judges them:
 measured times hold the host. Beside the parameters stands the error over all pairs, and with each GPU's pairs told by a fit to the others.
 """
 

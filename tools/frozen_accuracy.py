@@ -4,7 +4,7 @@ at hand. Prints a table; `--gate` fails when a promise is broken.
 
     tools/frozen_accuracy.py                     the traces of the project, and $FORETRACE_TRUTH and $FORETRACE_PUBLIC where set
     tools/frozen_accuracy.py TRACE…              these traces, one line each
-    tools/frozen_accuracy.py --update-docs       the same, written into docs/replay.md
+    tools/frozen_accuracy.py --update-docs       the same, written into docs/internals/replay.md
 
 frozen: the step with every cost at zero, in percent of the replayed step. A graph that keeps a wait as a distance replays
 exactly and moves with nothing; this is where it shows.
@@ -60,4 +60,4 @@ def table(groups: list[Group], _: argparse.Namespace) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(Judge("frozen_accuracy", __doc__, groups_of, table, failures, ROOT / "docs" / "replay.md", "frozen").run())
+    sys.exit(Judge("frozen_accuracy", __doc__, groups_of, table, failures, ROOT / "docs" / "internals" / "replay.md", "frozen").run())

@@ -3,7 +3,7 @@
 
     tools/gpu_accuracy.py [DIR] [--json] [--gate] [--every] [--program build/tests/gpu_figures] [--foretrace build/foretrace]
 
-DIR (default: the folder FORETRACE_PUBLIC names) is laid out as docs/gpus.md describes: `gpu-kernels-fp32*/*.csv.gz`,
+DIR (default: the folder FORETRACE_PUBLIC names) is laid out as docs/internals/gpus.md describes: `gpu-kernels-fp32*/*.csv.gz`,
 `gpu-gemm-bf16*.csv.gz`, `gpu-attention-bf16.csv.gz`, `neusight-e2e/`, `training-throughput.csv.gz`; what is missing is left out and said so. All ordered pairs of the
 GPUs found there are predicted, also of GPUs the model was never fitted to. A GPU that it was fitted to is left out, and its whole
 generation once more: files of `tools/train_transfer.py --each` beside this script. The figures are the library's own (the program
@@ -51,7 +51,7 @@ LONG_US = 10.0  # kernels at least this long on every GPU: below, launch latency
 RESCALED = (0.6, 0.75, 0.95)  # of its peak bandwidth, that the origin is made to reach
 BAND = 1.2816  # standard deviations to either side of a band of 80 %
 ATTENTION_HOST = 0.8  # of the smallest row
-# (aim, what is reached with a little room: no change may fall behind it). Above the aim where it is missed (docs/gpus.md).
+# (aim, what is reached with a little room: no change may fall behind it). Above the aim where it is missed (docs/internals/gpus.md).
 LIMITS = {"models mean": (11.0, 10.2), "models max": (40.0, 37.0), "models mean, generation left out": (20.0, 10.3),
           "same kernel median": (4.0, 3.6), "same kernel mean": (15.0, 7.3), "same kernel median, bandwidth rescaled": (12.0, 5.0),
           "linear median": (11.0, 14.3), "bmm median": (13.0, 17.2), "conv median": (15.0, 15.7), "bf16 mean from 10 us, worst GPU": (9.0, 18.2),
@@ -324,7 +324,7 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--gate", action="store_true")
     parser.add_argument("--every", action="store_true", help="all rows, not a sample")
-    parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/gpus.md and docs/accuracy.md")
+    parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/internals/gpus.md and docs/internals/accuracy.md")
     parser.add_argument("--program", type=pathlib.Path, default=HERE.parent / "build" / "tests" / "gpu_figures")
     parser.add_argument("--foretrace", type=pathlib.Path, default=HERE.parent / "build" / "foretrace", help="for whole steps")
     args = parser.parse_args()

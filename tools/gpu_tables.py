@@ -1,4 +1,4 @@
-"""The tables of tools/gpu_accuracy.py, for a terminal and for docs/gpus.md and docs/accuracy.md."""
+"""The tables of tools/gpu_accuracy.py, for a terminal and for docs/internals/gpus.md and docs/internals/accuracy.md."""
 
 from accuracy_tables import aligned, write_between
 from truth import ROOT
@@ -92,7 +92,7 @@ def largest_table(result):
 
 
 def update_docs(result):
-    docs = ROOT / "docs"
+    docs = ROOT / "docs" / "internals"
     write_between(docs / "gpus.md", "same-kernels", "\n".join(same_kernel_table(result)))
     write_between(docs / "gpus.md", "products", "\n".join(product_table(result)))
     write_between(docs / "gpus.md", "targets", "\n".join(target_table(result)))

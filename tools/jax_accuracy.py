@@ -26,7 +26,7 @@ from truth import ROOT
 
 LIMITS = Path(__file__).with_name("jax_limits.json")
 SLACK = 0.3  # percentage points
-# Rows from which the promise is kept, for either model; from others it is not always (docs/jax.md says why), and limits hold what is reached.
+# Rows from which the promise is kept, for either model; from others it is not always (docs/reference/jax.md says why), and limits hold what is reached.
 BASES = ("transformer.fp32.b8", "transformer.tf32.b8", "resnet18.fp32.b64")
 STEP_PCT, REPLAY_PCT, FROZEN_PCT = 8, 1, 15
 # What makes one precision of another; what a compiler did with command buffers is not asked.

@@ -161,7 +161,7 @@ SAME_KERNEL = {
     "step": (4.0, 1.0, 12.0),  # how sharply L2 ends
 }
 # What lanes beyond 64 help: no table of element-wise work holds GPUs on both sides. Over 990 operations of whole models that are no products (adds, norms,
-# softmax, copies, embeddings; docs/gpus.md) on an H100 and one of A100, V100, T4, P100, both ways, a third leaves 9.0 % on average and 4.8 in the
+# softmax, copies, embeddings; docs/internals/gpus.md) on an H100 and one of A100, V100, T4, P100, both ways, a third leaves 9.0 % on average and 4.8 in the
 # median, all of them 15.6 and 9.6, none 11.4 and 6.4; pairs with an A100 and with a V100 alone choose the same third.
 BEYOND_NARROW = 0.333
 NARROW_LANES, BLOCK_FLOPS, SAME_OVERLAP = 64, 128, 2.0

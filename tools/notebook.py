@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/example.ipynb: its cells executed with the installed module, what they show stored beside them. Needs no Jupyter.
+"""Writes docs/guide/example.ipynb: its cells executed with the installed module, what they show stored beside them. Needs no Jupyter.
 
     .venv/bin/python tools/notebook.py            writes it
     .venv/bin/python tools/notebook.py --check    fails where a cell no longer runs
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-OUT = ROOT / "docs" / "example.ipynb"
+OUT = ROOT / "docs" / "guide" / "example.ipynb"
 CELLS = [
     ("markdown", "# foretrace in a notebook\n\nA step of ResNet-50 on an H200: where its time goes, what would make it faster, and whether a change did."),
     ("code", "import foretrace\n\ntrace = foretrace.load(\"examples/resnet50-h200.json.gz\")\nforetrace.summary(trace, top=5)"),

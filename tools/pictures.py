@@ -6,7 +6,7 @@
 
 waterfall  ResNet-50 on an H200 (examples/): from today to the best combination
 timeline   the same step, measured and predicted
-accuracy   every measured row that tells the time: predicted against measured (from docs/appendix-accuracy.md)
+accuracy   every measured row that tells the time: predicted against measured (from docs/internals/appendix-accuracy.md)
 """
 
 import argparse
@@ -115,10 +115,10 @@ def timeline(head: dict, body: bytes) -> str:
 
 
 def accuracy() -> str:
-    """Rows of docs/appendix-accuracy.md: folder, model, …, measured ms, predicted ms."""
+    """Rows of docs/internals/appendix-accuracy.md: folder, model, …, measured ms, predicted ms."""
     rows = []
     heads: list[str] = []
-    for line in (ROOT / "docs" / "appendix-accuracy.md").read_text().splitlines():
+    for line in (ROOT / "docs" / "internals" / "appendix-accuracy.md").read_text().splitlines():
         cells = [c.strip() for c in line.strip().strip("|").split("|")] if line.startswith("|") else []
         if "measured ms" in cells and any("predicted" in c for c in cells):
             heads = cells
@@ -127,7 +127,7 @@ def accuracy() -> str:
             if measured and predicted:
                 rows.append((float(measured[0]), float(predicted[0])))
     if not rows:
-        sys.exit("docs/appendix-accuracy.md holds no rows with measured and predicted ms")
+        sys.exit("docs/internals/appendix-accuracy.md holds no rows with measured and predicted ms")
     low, high = math.log10(min(min(r) for r in rows) * 0.8), math.log10(max(max(r) for r in rows) * 1.25)
     size, left = 460, 56
     out = []

@@ -5,7 +5,7 @@ at half their time, and without each family of dependencies. Prints tables; `--g
     tools/replay_accuracy.py                     the traces of the project, and $FORETRACE_TRUTH and $FORETRACE_PUBLIC where set
     tools/replay_accuracy.py TRACE…              these traces
     tools/replay_accuracy.py --ablation          also without each family of dependencies
-    tools/replay_accuracy.py --update-docs       the same, written into docs/accuracy.md
+    tools/replay_accuracy.py --update-docs       the same, written into docs/internals/accuracy.md
 
 Why more than one figure: a graph keeps each kernel's own distance to what it waited for, so an unchanged replay is near
 exact by construction. `strict` replaces every distance that no rule explains by the usual one; `crossed` puts another
@@ -19,7 +19,7 @@ from statistics import mean
 
 from step_figures import ROOT, Group, Judge, all_groups, largest
 
-# Families in the order of docs/architecture.md, and what leaving one out means.
+# Families in the order of docs/internals/architecture.md, and what leaving one out means.
 FAMILIES = {
     "strict": "all families",
     "launch": "without launch → kernel",
@@ -47,7 +47,7 @@ def groups_of(traces: list[Path]) -> list[Group]:
 
 def judged(group: Group) -> list[tuple[str, dict]]:
     # Without ProfilerStep ranges the "step" is our own finding, and nothing outside says how long it was. Errors are against
-    # the period, which ramp-up steps have too (docs/replay.md).
+    # the period, which ramp-up steps have too (docs/internals/replay.md).
     return group.steps("ProfilerStep")
 
 
@@ -131,5 +131,5 @@ def options_of(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(Judge("replay_accuracy", __doc__, groups_of, table, failures, ROOT / "docs" / "accuracy.md", "replay", flags_of,
+    sys.exit(Judge("replay_accuracy", __doc__, groups_of, table, failures, ROOT / "docs" / "internals" / "accuracy.md", "replay", flags_of,
                    options_of).run())

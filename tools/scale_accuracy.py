@@ -16,7 +16,7 @@ import sys
 
 import track_record
 
-DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
+DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs" / "internals"
 
 
 def update_docs(mark, lines, page="scale.md"):
@@ -50,7 +50,7 @@ NUMBERED = {  # the number behind the @ is no bucket size
 
 
 # The largest error a case may have, in percent, beside what --gate says of the ddp cases; p3's measured sender is a Python
-# thread that holds it up more than the network (docs/scale.md). Rows of data/h200-ranks were timed with CUPTI attached, which makes
+# thread that holds it up more than the network (docs/internals/scale.md). Rows of data/h200-ranks were timed with CUPTI attached, which makes
 # what the CPU decides 15 to 35 % too long there: the hooks of topk, which wait for the CPU, come out that much shorter by a host's clean figures.
 # A case without a limit fails the gate.
 LARGEST = {"fsdp": 10, "ps": 6, "powersgd": 10, "zero1": 12, "zero2": 6, "qsgd": 15, "topk": 20, "terngrad": 9, "dgc": 8,
@@ -126,7 +126,7 @@ def main():
     parser.add_argument("--foretrace", default="build/foretrace")
     parser.add_argument("--all-ranks", action="store_true", help="every rank's row, not only rank 0's")
     parser.add_argument("--cases", help="only cases that start with one of these, separated by commas")
-    parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/scale.md and docs/appendix-scale.md")
+    parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/internals/scale.md and docs/internals/appendix-scale.md")
     parser.add_argument("--gate", help="MEAN,MAX in percent over the ddp cases, and each other case's own largest: exit 1 above")
     args = parser.parse_args()
     errors: dict[str, list[float]] = {}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What thresholds separate, and what happens to predictions when one is half or twice as large: docs/thresholds.md.
+"""What thresholds separate, and what happens to predictions when one is half or twice as large: docs/internals/thresholds.md.
 
     tools/thresholds.py --patch TREE          makes them changeable in a scratch copy of the sources; build that
     tools/thresholds.py --program TREE/build/foretrace [--only REGEX]      measures, and writes the page with --update-docs
@@ -24,7 +24,7 @@ from accuracy_tables import aligned, write_between
 from threshold_list import THRESHOLDS
 from truth import ROOT, Folder
 
-DOCS = ROOT / "docs" / "thresholds.md"
+DOCS = ROOT / "docs" / "internals" / "thresholds.md"
 MOVED = 0.005  # of a predicted step
 # What the CPU bounds and what the GPU does, 41 recorded bases of most families.
 FOLDERS = ("h200-clean", "h200-heldout")

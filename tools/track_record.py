@@ -2,12 +2,12 @@
 """How far predictions of each what-if were off where it was really made: src/whatif/validation/errors.csv, which the page of
 `foretrace report` shows beside each change.
 
-    tools/track_record.py            writes the file from the rows of docs/appendix-accuracy.md and docs/appendix-scale.md
+    tools/track_record.py            writes the file from the rows of docs/internals/appendix-accuracy.md and docs/internals/appendix-scale.md
     tools/track_record.py --check    fails when the file does not say what those rows do
 
 The rows are those that tools/accuracy.py and tools/scale_accuracy.py write; `--update-docs` of either writes this file again. A row
 counts for every what-if it needs, alone or among others. The error in time is the distance to the median, of noisy rows to their
-10th … 90th percentile, as everywhere in docs/accuracy.md.
+10th … 90th percentile, as everywhere in docs/internals/accuracy.md.
 """
 
 import argparse
@@ -20,10 +20,10 @@ from statistics import mean
 from truth import ROOT, whatifs_of
 
 ERRORS = ROOT / "src" / "whatif" / "validation" / "errors.csv"
-APPENDIX = ROOT / "docs" / "appendix-accuracy.md"
-SCALE = ROOT / "docs" / "appendix-scale.md"
+APPENDIX = ROOT / "docs" / "internals" / "appendix-accuracy.md"
+SCALE = ROOT / "docs" / "internals" / "appendix-scale.md"
 HEAD = "# what-if,rows with a time,step % mean,step % worst,GPU time % mean,peak memory % mean: written by tools/track_record.py\n"
-# What a case of several workers shows. zero3 is fsdp under its other name (docs/scale.md).
+# What a case of several workers shows. zero3 is fsdp under its other name (docs/internals/scale.md).
 CASES = {
     "ddp": ["ddp"], "ddpfp16": ["ddp", "compress-gradients"], "powersgd": ["ddp", "compress-gradients"],
     "topk": ["ddp", "compress-gradients"], "dgc": ["ddp", "compress-gradients"], "qsgd": ["ddp", "compress-gradients"],

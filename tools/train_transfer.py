@@ -6,7 +6,7 @@
     tools/train_transfer.py DIR --each tools/transfer-left-out     one file per GPU left out, one per generation left out
     tools/train_transfer.py DIR --carried           adds to all of them what those left out show of what is carried (transfer_carried.py)
 
-DIR is a folder with `gpu-kernels-fp32*/{linear,bmm,conv}.csv.gz` and `gpu-gemm-bf16*.csv.gz` (docs/gpus.md says where they come
+DIR is a folder with `gpu-kernels-fp32*/{linear,bmm,conv}.csv.gz` and `gpu-gemm-bf16*.csv.gz` (docs/internals/gpus.md says where they come
 from). Needs numpy, scipy and pandas. Four kinds of product are fitted: half (tensor cores), fp32, fp32-batched, conv. Each gets
 parameters for all GPUs together ("any"), in which every GPU counts alike, and parameters for each architecture that was measured, drawn
 towards those of all (ARCH_PRIOR): what an architecture's rows do not tell stays what its neighbours say. Parameters minimise the log

@@ -1,4 +1,4 @@
-"""Measured operations on several GPUs, from folders laid out as docs/gpus.md describes. Needs pandas.
+"""Measured operations on several GPUs, from folders laid out as docs/internals/gpus.md describes. Needs pandas.
 
 Devices are the stems of src/hardware/devices that match the names in the tables; rows of GPUs without a device file are left out
 and named in `unknown`. Not every GPU has every shape.

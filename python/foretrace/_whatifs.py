@@ -81,7 +81,7 @@ def whatif(name: str, *, about: str = "", assumes: str = "", source: str = "", n
     `optimize`, the lists.
 
     about: one sentence; default the first line of the function's docstring. needs, changes, parts: what it says of itself,
-    typed as foretrace's own (docs/adding-a-whatif.md). advise: uses worth trying unasked, ["half-batchnorm"]; none: it is tried
+    typed as foretrace's own (docs/internals/adding-a-whatif.md). advise: uses worth trying unasked, ["half-batchnorm"]; none: it is tried
     only when named. code, effort: how to switch it on in PyTorch, and what that takes. stage: its place among others.
 
     Further arguments of the function are its parameters: those with a number as default take numbers, those annotated with

@@ -8,7 +8,7 @@
 After `warmup` steps, `measure` steps are timed as they are; then torch.profiler starts, three steps let it settle, and
 `steps` steps are traced, with a range `layer:<name>|<type>` around every leaf module. The file holds the trace and, in its
 metadata, what was measured: `foretrace` then predicts the step as it runs without the profiler, with no --measured-ms. From
-then on `step()` does nothing. docs/recording.md says more.
+then on `step()` does nothing. docs/reference/recording.md says more.
 
 Nothing here may harm a training: whatever goes wrong with the recording is said once, as a RecordingWarning, and the loop
 goes on without it. PyTorch is imported when a recording is made, not with this module.
@@ -114,7 +114,7 @@ def recorded(path: str | os.PathLike[str], **options: Any) -> Callable[[_Functio
 def recorded_figures(trace: Any) -> dict[str, Any] | None:
     """What `record` measured and stored in a loaded trace, or None when it did not make that trace.
 
-    measured_ms is the step's time without the profiler; docs/recording.md lists all keys.
+    measured_ms is the step's time without the profiler; docs/reference/recording.md lists all keys.
     """
     found = trace.metadata.get(METADATA_KEY)
     return dict(found) if isinstance(found, dict) and isinstance(found.get("version"), int) else None

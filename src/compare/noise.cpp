@@ -17,7 +17,7 @@ namespace {
 
 // One recording a side: both are held against what others were seen to differ by, which is not this program's own figure. With
 // 2.5 standard errors no difference is claimed in 95 of 100 pairs of the 50 recordings the table is from, the worst program's
-// too (docs/compare.md).
+// too (docs/reference/compare.md).
 constexpr double kFew = 2.5;
 // How many recordings the table's figure counts for beside a side's own.
 constexpr double kPriorWeight = 2;

@@ -78,10 +78,14 @@ enum class Protocol : std::uint8_t { kLL, kLL128, kSimple };
 std::string_view to_string(Algorithm algorithm);
 std::string_view to_string(Protocol protocol);
 
+struct Protocols;  // what steps cost: src/hardware/protocols.hpp
+
 /// Collectives over a fabric. Ranks fill nodes one after another.
 class FabricCollectives : public CollectiveModel {
  public:
-  explicit FabricCollectives(Fabric fabric) : fabric_(std::move(fabric)) {}
+  explicit FabricCollectives(Fabric fabric);
+  /// With other figures of protocols than those compiled in; they must outlive the model.
+  FabricCollectives(Fabric fabric, const Protocols& protocols);
   [[nodiscard]] CollectiveCost cost(const CollectiveCall& call) const override;
   [[nodiscard]] std::string name() const override { return fabric_.name; }
   [[nodiscard]] int sharing_a_port() const override {
@@ -93,6 +97,7 @@ class FabricCollectives : public CollectiveModel {
 
  private:
   Fabric fabric_;
+  const Protocols* protocols_;
 };
 
 /// One measured collective.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "hardware/collective.hpp"
 #include "hardware/protocols.hpp"
@@ -42,16 +43,6 @@ double reached(const FabricLevel& l) { return l.gbs * l.efficiency * 1e3; }  // 
 
 // Bytes per us that leave a node through the outer level, all its GPUs together.
 double node_rate(const Shape& s) { return reached(*s.outer) * (s.outer->per_node ? 1 : s.per_node); }
-
-double scale_of(const FabricLevel& l) {
-  return l.latency_scale * protocols().usual_scale[static_cast<std::size_t>(l.link)];
-}
-
-double step_us(const FabricLevel& l, const std::array<ByProtocol, kLinkKinds>& table, Protocol p) {
-  return table[static_cast<std::size_t>(l.link)][index(p)] * scale_of(l) + l.extra_us;
-}
-
-double payload_rate(double rate, Protocol p) { return rate * protocols().payload[index(p)]; }
 
 bool two_passes(Collective kind) { return kind == Collective::kAllReduce; }
 bool one_link(Collective kind) {
@@ -101,6 +92,10 @@ std::string_view to_string(Protocol protocol) {
   return kNames[index(protocol)];
 }
 
+FabricCollectives::FabricCollectives(Fabric fabric) : FabricCollectives(std::move(fabric), protocols()) {}
+FabricCollectives::FabricCollectives(Fabric fabric, const Protocols& known)
+    : fabric_(std::move(fabric)), protocols_(&known) {}
+
 std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algorithm algorithm,
                                                 Protocol protocol) const {
   const Shape s = shape_of(fabric_, call.ranks);
@@ -110,11 +105,16 @@ std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algo
   const double k = s.per_node;
   const double passes = two_passes(call.kind) ? 2 : 1;
   const bool network = s.outer != nullptr;
-  const Protocols& known = protocols();
+  const Protocols& known = *protocols_;
+  const auto scale_of = [&](const FabricLevel& l) {
+    return l.latency_scale * known.usual_scale[static_cast<std::size_t>(l.link)];
+  };
+  const auto payload_rate = [&](double rate, Protocol p) { return rate * known.payload[index(p)]; };
   const double scale = scale_of(network ? *s.outer : *s.inner);
   const double base = (network ? known.network_base : known.node_base)[index(protocol)] * scale;
   const auto hop = [&](const FabricLevel& l, bool tree) {
-    return step_us(l, tree ? known.tree : known.ring, protocol);
+    const std::array<ByProtocol, kLinkKinds>& steps = tree ? known.tree : known.ring;
+    return steps[static_cast<std::size_t>(l.link)][index(protocol)] * scale_of(l) + l.extra_us;
   };
   // LL128 needs stores that arrive whole: NVLink inside the node.
   if (protocol == Protocol::kLL128 && (s.inner == nullptr || s.inner->link != LinkKind::kNvlink)) return std::nullopt;
@@ -210,7 +210,7 @@ std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algo
 
 CollectiveCost FabricCollectives::cost(const CollectiveCall& call) const {
   CollectiveCost best;
-  best.sigma = protocols().fabric_spread;
+  best.sigma = protocols_->fabric_spread;
   if (call.ranks < 2 || fabric_.levels.empty()) {
     best.how = "one rank";
     best.sigma = 0;

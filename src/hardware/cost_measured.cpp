@@ -359,7 +359,7 @@ ModelledTime measured_model_beside(const Work& w, const Work& known, double know
   const double tuned = place->tuned ? pool->tuned : 0;
   if (place->pool == before->pool) {
     // As one of the neighbours it counts less the further away it is; what made it differ from them may well stay. Between the
-    // two lies the least error over measured pairs (docs/accuracy.md). By means: a median leaps between the two places.
+    // two lies the least error over measured pairs (docs/internals/accuracy.md). By means: a median leaps between the two places.
     const Neighbours::Answers answers =
         told_at(pool->telling(place->tuned), place->at, Neighbours::Sample{.at = before->at, .value = share});
     const double kept = answers.told.mean + share - there.mean;

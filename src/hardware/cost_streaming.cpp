@@ -1,6 +1,7 @@
 #include "hardware/cost_streaming.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace foretrace::hardware {
@@ -63,6 +64,29 @@ std::string_view name_of(const Work& w, const Pointwise& p) {
 
 double streaming_us(const Streamed& x, const StreamingWeights& p) {
   return x.start + std::pow(std::pow(x.memory, p.overlap) + std::pow(x.handled, p.overlap), 1 / p.overlap);
+}
+
+double elementwise_us(double bytes, double elements, const StreamingWeights& p, const Device& d) {
+  const double handled = p.handled > 0 ? elements / handling_rate(p.handled, d) : 0;
+  return streaming_us({p.start, stream_us(bytes, d) / p.share, handled}, p);
+}
+
+// Blocks of 65,536 elements, at most 320 of them and so many tensors in a launch, by how many lists there are
+// (ATen/native/cuda/MultiTensorApply.cuh). Small tensors leave SMs idle, and then one block's time counts, whatever it moves.
+double tensor_lists_us(double bytes, double elements, double tensors, double lists, const StreamingWeights& p,
+                       const Device& d) {
+  constexpr double kBlock = 65536;
+  constexpr double kBlocks = 320;
+  constexpr std::array<double, 5> kTensors = {110, 64, 48, 36, 30};
+  const auto many = static_cast<std::size_t>(std::clamp(lists, 1.0, 4.0));
+  const double launches = std::max(std::ceil(tensors / kTensors[many - 1]), std::ceil(elements / kBlock / kBlocks));
+  const double block = std::min(kBlock, p.uneven * elements / tensors) / (handling_rate(p.block, d) / d.sm_count);
+  return streaming_us({p.start + p.per_list * launches, stream_us(bytes, d) / p.share, launches * block}, p);
+}
+
+// Waiting stands where memory does: other threads hide what a thread waits for, as far as there are any.
+double direct_convolution_us(double multiplications, double depth, const StreamingWeights& p, const Device& d) {
+  return streaming_us({p.start, depth / (p.alone * d.clock_mhz), multiplications / handling_rate(p.handled, d)}, p);
 }
 
 double usable_tflops(std::int64_t blocks, const Device& d) {

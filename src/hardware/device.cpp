@@ -20,7 +20,7 @@ namespace foretrace::hardware {
 
 namespace {
 
-constexpr std::string_view kHint = "docs/adding-a-device.md shows the form of a device file";
+constexpr std::string_view kHint = "docs/internals/adding-a-device.md shows the form of a device file";
 
 tl::unexpected<Error> bad_file(const std::string& file, std::string message) {
   return tl::unexpected<Error>(
@@ -362,7 +362,7 @@ Result<DeviceMatch> device_of(const trace::Trace& trace, const std::vector<Devic
                 fmt::format("no device file is like this trace's GPU ('{}', {} {}.{}, {} {})", p.name,
                             amd ? "AMD architecture" : "compute capability", p.compute_major, p.compute_minor,
                             p.sm_count, amd ? "CUs" : "SMs"),
-                "describe it in a file of your own (docs/adding-a-device.md) and pass --device FILE");
+                "describe it in a file of your own (docs/internals/adding-a-device.md) and pass --device FILE");
   }
   DeviceMatch match{*best, fmt::format("by {}: '{}' looks like {}",
                                        architecture.empty() ? "properties" : "architecture", p.name, best->name)};

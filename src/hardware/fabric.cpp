@@ -16,7 +16,7 @@ namespace foretrace::hardware {
 
 namespace {
 
-constexpr std::string_view kHint = "docs/scale.md shows the form of a fabric file";
+constexpr std::string_view kHint = "docs/reference/scale.md shows the form of a fabric file";
 
 tl::unexpected<Error> bad_file(const std::string& file, std::string message) {
   return tl::unexpected<Error>(

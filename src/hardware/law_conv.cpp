@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <string>
 #include <string_view>
 
@@ -20,15 +19,6 @@
 namespace foretrace::hardware {
 
 namespace {
-
-/// A product's parameters and those of what is done beside it.
-struct ConvolutionWeights : ProductWeights {
-  double copy = 1;  ///< traffic of the copies into another layout, as a share of reading and writing every tensor once
-  double copy_start = 0;            ///< us: one copy's begin and end
-  double odd = 1;                   ///< the same traffic of filling channels up
-  double loop = 0;                  ///< us for each group that is done by a kernel of its own
-  double least_n = 1, least_k = 1;  ///< channels of a group, outer and inner, that its tiles are made for
-};
 
 using Field = double ConvolutionWeights::*;
 constexpr std::array<std::pair<std::string_view, Field>, 22> kFields = {{
@@ -45,11 +35,10 @@ constexpr std::array<std::pair<std::string_view, Field>, 22> kFields = {{
     {"least_n", &ConvolutionWeights::least_n}, {"least_k", &ConvolutionWeights::least_k},
 }};
 
-using Sets = std::map<std::string, ConvolutionWeights, std::less<>>;
+}  // namespace
 
-// A header, then a line per set: its name, tiles, and the parameters by the names of the header. Other columns are for people.
-Sets parse(std::string_view csv) {
-  Sets sets;
+ConvolutionSets parse_convolutions(std::string_view csv) {
+  ConvolutionSets sets;
   std::vector<std::string_view> header;
   for (const std::string_view line : split(csv, '\n')) {
     if (line.empty() || line.front() == '#') continue;
@@ -69,8 +58,10 @@ Sets parse(std::string_view csv) {
   return sets;
 }
 
-const Sets& shipped() {
-  static const Sets kSets = parse(data_files_in("hardware/convolutions").front().text);
+namespace {
+
+const ConvolutionSets& shipped() {
+  static const ConvolutionSets kSets = parse_convolutions(data_files_in("hardware/convolutions").front().text);
   return kSets;
 }
 
@@ -201,6 +192,11 @@ double convolution_us(const Work& w, const TransferWeights& products, const Devi
   return there * std::exp(beyond_a_generation(std::log(convolution_as_measured_us(w, measured) / here)));
 }
 
+double convolution_us(const Work& w, const ConvolutionWeights& weights, const Device& d) {
+  const Convolution* c = known_sizes(w);
+  return c == nullptr ? 0 : law_us(w, *c, weights, d);
+}
+
 ModelledTime when_tried(const ModelledTime& told, const Work& w, const Device& d) {
   const auto* c = std::get_if<Convolution>(&w.kind);
   const bool forward = w.family == Family::kConvForward;
@@ -213,9 +209,7 @@ ModelledTime when_tried(const ModelledTime& told, const Work& w, const Device& d
   if (p == nullptr || both == nullptr || !(told.us > 0) || !(p->alone > 0) || d.clock_mhz <= 0) return told;
   const double depth =
       static_cast<double>(forward ? c->input[1] : c->out_channels) / static_cast<double>(c->groups) * taps;
-  // Waiting stands where memory does: what a thread waits for is hidden by others as far as there are any.
-  const double us =
-      streaming_us({p->start, depth / (p->alone * d.clock_mhz), w.flops / 2 / handling_rate(p->handled, d)}, *p);
+  const double us = direct_convolution_us(w.flops / 2, depth, *p, d);
   return told.us > both->beside * us ? ModelledTime{us, p->spread} : told;
 }
 

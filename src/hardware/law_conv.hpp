@@ -13,7 +13,10 @@
 // What-ifs ask it before and after a change, with what measured neighbours tell beside it (cost_measured.cpp); the transfer asks it for
 // the GPU a convolution was measured on and for the one it goes to.
 
+#include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "foretrace/base/result.hpp"
 #include "hardware/cost.hpp"
@@ -21,6 +24,20 @@
 #include "hardware/cost_product.hpp"
 
 namespace foretrace::hardware {
+
+/// A product's parameters and those of what is done beside it.
+struct ConvolutionWeights : ProductWeights {
+  double copy = 1;  ///< traffic of the copies into another layout, as a share of reading and writing every tensor once
+  double copy_start = 0;            ///< us: one copy's begin and end
+  double odd = 1;                   ///< the same traffic of filling channels up
+  double loop = 0;                  ///< us for each group that is done by a kernel of its own
+  double least_n = 1, least_k = 1;  ///< channels of a group, outer and inner, that its tiles are made for
+};
+using ConvolutionSets = std::map<std::string, ConvolutionWeights, std::less<>>;
+/// A header, then a line per set: its name, tiles, and the parameters by the names of the header. Other columns are for people.
+ConvolutionSets parse_convolutions(std::string_view csv);
+/// With these parameters (tools/fit_convolutions.py tries many). 0 as below.
+double convolution_us(const Work& work, const ConvolutionWeights& weights, const Device& device);
 
 /// 0 where the work is no convolution, or its sizes are unknown.
 double convolution_us(const Work& work, const TransferWeights& products, const Device& device);

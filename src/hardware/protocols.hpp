@@ -3,6 +3,7 @@
 // of NCCL's own tuning model, the rest was found on published runs; beside each stands where it is from.
 
 #include <array>
+#include <string_view>
 
 #include "hardware/collective.hpp"
 
@@ -28,6 +29,8 @@ struct Protocols {
   /// Of log time, messages of a megabyte and more: a fabric by its file, a measured curve between its sizes, another collective or number of ranks.
   double fabric_spread = 0, measured_spread = 0, derived_spread = 0;
 };
+Protocols parse_protocols(std::string_view csv);
+/// Those compiled in.
 const Protocols& protocols();
 
 }  // namespace foretrace::hardware

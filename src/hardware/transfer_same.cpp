@@ -35,8 +35,12 @@ double kernel_start_us(double measured_us) {
 
 double same_kernel_us(double measured_us, double bytes, const KernelShape& shape, const Device& from, const Device& to,
                       double from_gbs) {
+  return same_kernel_us(measured_us, bytes, shape, from, to, from_gbs, any_streaming());
+}
+
+double same_kernel_us(double measured_us, double bytes, const KernelShape& shape, const Device& from, const Device& to,
+                      double from_gbs, const StreamingWeights& p) {
   if (!(measured_us > 0)) return measured_us;
-  const StreamingWeights& p = any_streaming();
   const double start = kernel_start_us(measured_us);
   const double work = measured_us - start;
   const double reached = from_gbs > 0 ? from_gbs : from.streaming_gbs();

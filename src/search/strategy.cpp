@@ -16,7 +16,7 @@ using simdjson::dom::element;
 using simdjson::dom::object;
 
 constexpr std::string_view kHint =
-    "`foretrace optimize --strategy-out FILE` writes one; docs/optimize.md shows its form";
+    "`foretrace optimize --strategy-out FILE` writes one; docs/reference/optimize.md shows its form";
 
 class Reader {
  public:

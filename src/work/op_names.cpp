@@ -239,8 +239,8 @@ Family family_of_kernel(std::string_view k) {
                        "column_reduc", "input_reduce_fusion", "DeviceReduce", "cumsum", "tensor_kernel_scan"})) {
     return Family::kReduction;
   }
-  if (contains_any(k, {"direct_copy_kernel", "copy_kernel", "CatArray", "copy_device_to_device", "transpose",
-                       "input_concatenate", "wrapped_transpose"})) {
+  if (contains_any(k, {"direct_copy_kernel", "copy_kernel", "CatArray", "chunk_cat", "copy_device_to_device",
+                       "transpose", "input_concatenate", "wrapped_transpose"})) {
     return Family::kCopy;
   }
   if (contains_any(k, {"elementwise", "Elementwise", "triton_poi", "dropout", "pointwise", "loop_", "_fusion",

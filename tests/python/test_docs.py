@@ -1,4 +1,4 @@
-"""Examples of the documentation that are Python: executed as they stand; and the plugin of docs/adding-a-whatif.md, saved under
+"""Examples of the documentation that are Python: executed as they stand; and the plugin of docs/internals/adding-a-whatif.md, saved under
 the name the page gives it and used as the page says."""
 
 import json
@@ -25,14 +25,14 @@ def folder(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("code", [*blocks("python.md"), *blocks("adding-a-whatif.md")])
+@pytest.mark.parametrize("code", [*blocks("reference/python.md"), *blocks("internals/adding-a-whatif.md")])
 def test_examples_run(code, folder):
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 def test_the_plugin_of_the_page(folder):
-    page = (ROOT / "docs/adding-a-whatif.md").read_text()
+    page = (ROOT / "docs/internals/adding-a-whatif.md").read_text()
     file, code = re.search(r"```python\n# (\w+\.py)\n(.*?)```", page, re.S).groups()
     (folder / file).write_text(code)
     assert len(code.splitlines()) <= 30
@@ -58,5 +58,5 @@ def test_the_plugin_of_the_page(folder):
 
 def test_the_table_of_all_what_ifs_is_todays():
     done = subprocess.run([sys.executable, "-m", "foretrace", "list", "whatifs", "--markdown"], capture_output=True, text=True)
-    page = (ROOT / "docs/appendix-whatifs.md").read_text()
+    page = (ROOT / "docs/reference/whatif-table.md").read_text()
     assert done.returncode == 0 and page[page.index("| what-if |"):] == done.stdout, "scripts/update_whatif_table writes it again"

@@ -1,4 +1,4 @@
-"""The recipe for CI that docs/compare.md shows, on stored recordings: what passes, what fails, and the comment it writes."""
+"""The recipe for CI that docs/reference/compare.md shows, on stored recordings: what passes, what fails, and the comment it writes."""
 
 import gzip
 import importlib.util

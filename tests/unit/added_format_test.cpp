@@ -1,4 +1,4 @@
-// The examples of docs/adding-a-format.md read what they say they read: one as a stream, one here and there.
+// The examples of docs/internals/adding-a-format.md read what they say they read: one as a stream, one here and there.
 
 #include "base/byte_source.hpp"
 #include "base/seekable_source.hpp"

@@ -1,5 +1,5 @@
 // What-ifs beside the catalogue's, those of plugins: known wherever what-ifs are asked for. And the example of
-// docs/adding-a-whatif.md (half_batchnorm.cpp), which is one file and shows in help, lists, the documentation's table and JSON.
+// docs/internals/adding-a-whatif.md (half_batchnorm.cpp), which is one file and shows in help, lists, the documentation's table and JSON.
 
 #include <cstdio>
 

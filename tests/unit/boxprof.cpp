@@ -1,4 +1,4 @@
-// The second example of docs/adding-a-format.md; tests/scripts/format_examples_test.py holds the two together.
+// The second example of docs/internals/adding-a-format.md; tests/scripts/format_examples_test.py holds the two together.
 // boxprof: traces of BoxProf. "BOXPROF1", the place of the names (8 bytes), then kernels of 24 bytes each (start, duration, name),
 // then the names, each ending with a zero. Numbers are little-endian, times nanoseconds.
 

@@ -1,4 +1,4 @@
-// The example of docs/adding-a-whatif.md; tests/scripts/whatif_example_test.py holds the two together.
+// The example of docs/internals/adding-a-whatif.md; tests/scripts/whatif_example_test.py holds the two together.
 #include "whatif/catalogue/catalogue.hpp"
 
 namespace foretrace::whatif {

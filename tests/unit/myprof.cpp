@@ -1,4 +1,4 @@
-// The first example of docs/adding-a-format.md; tests/scripts/format_examples_test.py holds the two together.
+// The first example of docs/internals/adding-a-format.md; tests/scripts/format_examples_test.py holds the two together.
 // myprof: traces of MyProf. "#myprof", then a line for each kernel: NAME STREAM START DURATION, times in microseconds.
 
 #include "base/decimal.hpp"

@@ -5,7 +5,7 @@
 //   HostCosts::read("our-node.csv")->speed;    // what `foretrace calibrate` measured there
 //
 // A host's speed is a factor of time against the host of the built-in figures at its fastest: 1 is as fast, 2 takes twice as
-// long. Hosts change theirs within seconds (docs/cpu.md), and a trace shows its own: common, short calls take longer.
+// long. Hosts change theirs within seconds (docs/internals/cpu.md), and a trace shows its own: common, short calls take longer.
 // Every figure is a line "figure,value,sample,spread" of a CSV file (src/host/hosts, written by tools/fit_host.py).
 
 #include <array>

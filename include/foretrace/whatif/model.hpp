@@ -24,7 +24,7 @@ struct LaunchCosts {
 };
 
 /// Communication beside computation: how a collective's thread blocks and memory traffic slow kernels, and the other way
-/// round (docs/scale.md gives the form and the fit).
+/// round (docs/internals/scale.md gives the form and the fit).
 struct Interference {
   double sm_share = 0;                               ///< of the GPU's SMs a collective occupies
   double kernels = 0;                                ///< speed a kernel loses beside a collective, beyond those SMs
@@ -102,7 +102,7 @@ struct Model {
   std::optional<Interference> interference;  ///< set by what-ifs that add communication
   int workers = 1;                           ///< as set by them, and
   std::size_t buckets = 0;                   ///< in how many buckets they reduce gradients
-  bool validated = true;                     ///< whether everything applied so far has truth rows (docs/accuracy.md)
+  bool validated = true;                     ///< whether everything applied so far has truth rows (docs/internals/accuracy.md)
   /// What takes the CPU `us` at speed 1 takes this step's CPU.
   [[nodiscard]] Ns cpu_time(double us, host::CpuPhase phase) const {
     return static_cast<Ns>(us * 1e3 * base.speed[static_cast<std::size_t>(phase)]);

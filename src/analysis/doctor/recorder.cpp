@@ -11,7 +11,7 @@
 namespace foretrace::analysis {
 namespace {
 
-// docs/recording.md says what each is.
+// docs/reference/recording.md says what each is.
 constexpr std::array<std::string_view, 34> kFields{"version",
                                                    "measured_ms",
                                                    "measured_p10_ms",

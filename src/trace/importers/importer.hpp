@@ -1,6 +1,6 @@
 #pragma once
 // What a format is to the rest of foretrace. A new format is one file that defines an `Importer` and one line in
-// registry.cpp; docs/adding-a-format.md walks through it.
+// registry.cpp; docs/internals/adding-a-format.md walks through it.
 
 #include <string>
 #include <string_view>

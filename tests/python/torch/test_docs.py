@@ -1,4 +1,4 @@
-"""The examples of docs/recording.md, which scripts/check_docs.py leaves out for want of PyTorch."""
+"""The examples of docs/reference/recording.md, which scripts/check_docs.py leaves out for want of PyTorch."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import foretrace
 import pytest
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "recording.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "recording.md"
 BLOCKS = [b for b in re.findall(r"^```python[^\n]*\n(.*?)^```$", PAGE.read_text(), re.M | re.S) if "…" not in b]
 
 
