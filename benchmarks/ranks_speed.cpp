@@ -19,6 +19,8 @@
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/report/report.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "ranks/clocks.hpp"
+#include "ranks/collectives.hpp"
 
 namespace {
 

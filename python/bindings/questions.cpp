@@ -167,7 +167,7 @@ nb::dict scale(const Baseline& base, int workers, const nb::list& whatifs, const
   if (!p.declined.empty()) raise({.code = ErrorCode::kDeclined, .message = p.declined});
   nb::dict d;
   d["workers"] = workers;
-  d["network"] = to_str(network.collectives->name());
+  d["network"] = to_str(network.name);
   d["communication"] = p.communication;
   d["exposed_communication"] = p.exposed_communication;
   d["efficiency"] = p.speedup / one_worker;

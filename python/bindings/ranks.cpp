@@ -47,6 +47,7 @@ LoadedJob load(const std::vector<std::string>& files, unsigned threads, bool par
   options.threads = threads;
   options.partial = partial;
   options.steps_by = steps_by;
+  options.parquet = extensions().parquet;
   std::optional<Result<LoadedJob>> job;
   {
     const nb::gil_scoped_release release;

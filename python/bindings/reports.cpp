@@ -23,7 +23,7 @@ nb::tuple export_step(const LoadedTrace& t, std::optional<std::int64_t> step, co
                       const std::vector<std::string>& whatifs) {
   auto exported = [&] {
     nb::gil_scoped_release unlocked;
-    return report::export_step(t.trace, t.steps, {step, format, gzip, whatifs});
+    return report::export_step(t.trace, t.steps, {step, format, gzip, whatifs, extensions().pack_table});
   }();
   const report::Exported e = value_or_raise(std::move(exported));
   nb::dict d;

@@ -239,7 +239,7 @@ void bind_trace(nb::module_& m) {
   m.def(
       "load",
       [](const std::string& path, unsigned threads, bool strict, bool partial, const std::string& steps_by) {
-        return finish(trace::load(path, {threads, strict, partial, {}, steps_by}));
+        return finish(trace::load(path, {threads, strict, partial, {}, steps_by, extensions().parquet}));
       },
       nb::arg("path"), nb::arg("threads"), nb::arg("strict"), nb::arg("partial"), nb::arg("steps_by") = "",
       nb::call_guard<nb::gil_scoped_release>());

@@ -5,6 +5,7 @@
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "whatif/model/graph_facts.hpp"
+#include "whatif/model/op_chains.hpp"
 
 namespace foretrace::analysis {
 

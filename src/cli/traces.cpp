@@ -22,7 +22,8 @@ Error not_found(const std::string& path, const std::error_code& error) {
 
 }  // namespace
 
-Result<std::vector<std::string>> locate_traces(const std::vector<std::string>& arguments) {
+Result<std::vector<std::string>> locate_traces(const std::vector<std::string>& arguments,
+                                               const trace::LoadOptions& options) {
   std::vector<std::string> paths, files;
   for (const std::string& argument : arguments) {
     if (argument == "-") {
@@ -34,14 +35,14 @@ Result<std::vector<std::string>> locate_traces(const std::vector<std::string>& a
     paths.push_back(argument);
   }
   if (!paths.empty()) {
-    FORETRACE_TRY(const std::vector<std::string> found, trace::find_trace_files(paths));
+    FORETRACE_TRY(const std::vector<std::string> found, trace::find_trace_files(paths, options));
     files.insert(files.end(), found.begin(), found.end());
   }
   return files;
 }
 
 Result<trace::Trace> load_one(const std::vector<std::string>& arguments, const Request& request) {
-  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(arguments));
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(arguments, request.load));
   const std::optional<std::int64_t> rank = request.values.integer("rank");
   if (!rank) {
     Result<trace::Trace> trace = trace::load(files.front(), request.load);
@@ -68,7 +69,7 @@ Result<trace::Trace> load_one(const std::vector<std::string>& arguments, const R
 
 Result<std::vector<trace::Trace>> load_recordings(const std::vector<std::string>& named, const Request& request,
                                                   const char* side, std::optional<std::int64_t> wanted) {
-  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(named));
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(named, request.load));
   std::vector<trace::Trace> out;
   std::vector<std::int64_t> ranks;
   for (const std::string& file : files) {

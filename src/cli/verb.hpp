@@ -82,6 +82,7 @@ struct Request {
   Values values;
   bool json = false;
   report::TextStyle style;
+  Extensions extensions;                         ///< of the embedding program
   trace::LoadOptions load;                       ///< --threads, --strict, --partial, and the progress bar
   std::function<void(const std::string&)> note;  ///< one line for people, on stderr; silent with --quiet
 };

@@ -19,7 +19,7 @@ struct Section {
 };
 
 Result<Answer> run_doctor(const Request& request) {
-  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE"), request.load));
   std::vector<Section> sections;
   std::vector<analysis::DoctorReport> reports;
   for (const std::string& file : files) {

@@ -41,7 +41,7 @@ Result<std::vector<std::string>> take_whatifs(std::vector<std::string>& argument
 Result<report::Exported> written(const Request& request, report::ExportOptions options) {
   std::vector<std::string> traces = request.values.argument("TRACE");
   FORETRACE_TRY(options.whatifs, take_whatifs(traces));
-  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(traces));
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(traces, request.load));
   if (files.size() > 1 && !request.values.integer("rank") && options.whatifs.empty()) {
     FORETRACE_TRY(const ranks::Job job, ranks::load_job(files, request.load));
     if (job.ranks_named && job.ranks.size() > 1) {
@@ -62,6 +62,7 @@ Result<Answer> run_export(const Request& request) {
   }
   report::ExportOptions options;
   options.step = request.values.integer("step");
+  options.pack_table = request.extensions.pack_table;
   options.format = request.values.text("format").value_or(options.format);
   options.gzip = to_file && path->ends_with(".gz");
   FORETRACE_TRY(report::Exported file, written(request, options));

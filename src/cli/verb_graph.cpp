@@ -71,7 +71,7 @@ Answer check_answer(const std::string& file, const Checked& c, bool as_json) {
 
 Result<Answer> check(const Request& request) {
   const std::vector<std::string>& files = request.values.argument("FILE");
-  FORETRACE_TRY(const std::vector<std::string> found, locate_traces(files));
+  FORETRACE_TRY(const std::vector<std::string> found, locate_traces(files, request.load));
   const std::string& file = found.front();
   Checked c;
   if (file == "-" || found.size() > 1) {

@@ -69,7 +69,7 @@ Result<Answer> run_optimize(const Request& request) {
   if (const auto seed = v.integer("seed")) options.seed = static_cast<std::uint64_t>(*seed);
   options.threads = request.load.threads;
   if (v.text("ray")) {
-    if (!other_evaluator()) {
+    if (!request.extensions.make_evaluate) {
       return fail(ErrorCode::kUsage, "--ray is served by the Python command",
                   "pip install 'foretrace[ray]', then: python3 -m foretrace optimize … --ray ADDRESS");
     }
@@ -83,7 +83,7 @@ Result<Answer> run_optimize(const Request& request) {
                   "the workers of a Ray cluster find the steps themselves: --ray goes without --steps-by",
                   "leave one of them out");
     }
-    options.evaluate = other_evaluator()(trace.path, v.integer("step"), v.number("measured-ms"));
+    options.evaluate = request.extensions.make_evaluate(trace.path, v.integer("step"), v.number("measured-ms"));
   }
   if (request.load.progress) {
     options.progress = [&](const search::SearchProgress& p) {
@@ -130,11 +130,6 @@ std::vector<Option> search_options() {
 }
 
 }  // namespace
-
-MakeEvaluate& other_evaluator() {
-  static MakeEvaluate make;
-  return make;
-}
 
 const Verb& optimize_verb() {
   static const Verb kVerb{

@@ -41,11 +41,11 @@ Result<Answer> pipeline(const trace::Trace& trace, const Request& request) {
 }
 
 Result<Answer> run_ranks(const Request& request) {
-  if (request.values.text("ray") && !other_reader()) {
+  if (request.values.text("ray") && !request.extensions.read_all) {
     return fail(ErrorCode::kUsage, "--ray is served by the Python command",
                 "pip install 'foretrace[ray]', then: python3 -m foretrace ranks … --ray ADDRESS");
   }
-  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE"), request.load));
   if (files.size() == 1) {
     FORETRACE_TRY(trace::Trace trace, trace::load(files[0], request.load));
     if (ranks::is_pipeline(trace)) return pipeline(trace, request);
@@ -55,7 +55,7 @@ Result<Answer> run_ranks(const Request& request) {
     return kernels(job, request);
   }
   if (request.values.text("ray")) {
-    FORETRACE_TRY(const ranks::Job job, ranks::assemble(files, other_reader()(files, request.load)));
+    FORETRACE_TRY(const ranks::Job job, ranks::assemble(files, request.extensions.read_all(files, request.load)));
     return kernels(job, request);
   }
   FORETRACE_TRY(const ranks::Job job, ranks::load_job(files, request.load));
@@ -63,11 +63,6 @@ Result<Answer> run_ranks(const Request& request) {
 }
 
 }  // namespace
-
-ReadAll& other_reader() {
-  static ReadAll read;
-  return read;
-}
 
 const Verb& ranks_verb() {
   static const Verb kVerb{

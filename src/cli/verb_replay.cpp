@@ -59,7 +59,7 @@ Result<Answer> run_replay(const Request& request) {
     FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
     outcomes.push_back(replay_trace(trace, request, known));
   } else {
-    FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
+    FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE"), request.load));
     // One trace at a time: a folder may hold more than fits the memory.
     for (const std::string& file : files) outcomes.push_back(replay_file(file, request, known));
   }

@@ -54,7 +54,7 @@ Result<Answer> run_report(const Request& request) {
   }
   const std::string path = request.values.text("output").value_or("report.html");
   options.command += " -o " + path;
-  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(traces));
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(traces, request.load));
   FORETRACE_TRY(const trace::Trace trace, load_one(traces, request));
   if (files.size() > 1) {
     Result<ranks::Job> job = ranks::load_job(files, request.load);

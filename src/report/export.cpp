@@ -29,11 +29,6 @@ Result<graph::Graph> changed(const trace::Trace& trace, const ExportOptions& opt
 
 }  // namespace
 
-PackTable& table_packer() {
-  static PackTable packer;
-  return packer;
-}
-
 Result<Exported> export_step(const trace::Trace& trace, const trace::Steps& steps, const ExportOptions& options) {
   const Exporter* exporter = find_exporter(options.format);
   if (exporter == nullptr) {
@@ -42,7 +37,7 @@ Result<Exported> export_step(const trace::Trace& trace, const trace::Steps& step
     return fail(ErrorCode::kUsage, fmt::format("there is no export format '{}'", options.format),
                 did_you_mean(options.format, names));
   }
-  if (exporter->packed && !table_packer()) {
+  if (exporter->packed && !options.pack_table) {
     return fail(ErrorCode::kUsage, fmt::format("the format '{}' is written by the Python command", exporter->name),
                 "`pip install 'foretrace[arrow]'`, or --format csv");
   }
@@ -67,7 +62,7 @@ Result<Exported> export_step(const trace::Trace& trace, const trace::Steps& step
   Exported out;
   out.bytes = exporter->write({step, graphs.embedded() ? nullptr : &trace, trace});
   if (exporter->packed) {
-    FORETRACE_TRY(out.bytes, table_packer()(out.bytes));
+    FORETRACE_TRY(out.bytes, options.pack_table(out.bytes));
   }
   if (options.gzip) {
     FORETRACE_TRY(out.bytes, deflate_gzip(out.bytes));

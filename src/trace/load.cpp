@@ -251,10 +251,10 @@ Result<Trace> load_bytes(std::string_view bytes, const std::string& name, const 
   return read_within_memory(name, [&] { return read_source(std::move(*source), name, options, {}); });
 }
 
-Result<std::vector<std::string>> find_trace_files(const std::vector<std::string>& paths) {
+Result<std::vector<std::string>> find_trace_files(const std::vector<std::string>& paths, const LoadOptions& options) {
   std::vector<std::string> all;
   const auto add = [&](const std::string& file) {
-    const std::size_t parts = file == "-" ? 1 : parts_in(file);
+    const std::size_t parts = file == "-" ? 1 : parts_in(file, options);
     if (parts < 2) all.push_back(file);
     for (std::size_t p = 0; parts > 1 && p < parts; ++p) all.push_back(fmt::format("{}#{}", file, p));
   };

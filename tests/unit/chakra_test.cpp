@@ -146,13 +146,12 @@ TEST(TaskTable, HasARowForEveryTask) {
 
 TEST(TaskTable, ParquetNeedsSomebodyWhoPacksIt) {
   const trace::Trace trace = Sample{}.load();
-  const ExportOptions asked{.step = {}, .format = "parquet", .gzip = false};
+  ExportOptions asked{.step = {}, .format = "parquet", .gzip = false};
   const Result<Exported> refused = export_step(trace, trace::find_steps(trace), asked);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUsage);
-  table_packer() = [](const std::string& csv) -> Result<std::string> { return "PAR1" + csv.substr(0, 4); };
+  asked.pack_table = [](const std::string& csv) -> Result<std::string> { return "PAR1" + csv.substr(0, 4); };
   const Result<Exported> packed = export_step(trace, trace::find_steps(trace), asked);
-  table_packer() = {};
   ASSERT_TRUE(packed);
   EXPECT_EQ(packed->bytes, "PAR1task");
 }

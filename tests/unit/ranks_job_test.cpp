@@ -7,6 +7,7 @@
 #include "foretrace/analysis/ranks.hpp"
 #include "foretrace/report/report.hpp"
 #include "job_maker.hpp"
+#include "ranks/collectives.hpp"
 
 namespace foretrace::test {
 namespace {

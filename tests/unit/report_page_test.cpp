@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "analysis/scale.hpp"
 #include "analysis/sliders.hpp"
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/report/export.hpp"

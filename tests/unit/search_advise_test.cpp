@@ -7,6 +7,7 @@
 #include "foretrace/report/report.hpp"
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/trace/load.hpp"
+#include "search/candidates.hpp"
 #include "search/moves/strategy_move.hpp"
 
 namespace foretrace::search {

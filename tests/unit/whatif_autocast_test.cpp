@@ -7,6 +7,7 @@
 
 #include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
+#include "hardware/cost.hpp"
 #include "hardware/cost_models.hpp"
 #include "whatif/dataflow/blocks.hpp"
 #include "whatif/rewrite/attentions.hpp"

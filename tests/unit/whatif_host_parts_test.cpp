@@ -12,6 +12,7 @@
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/whatif/parallel.hpp"
 #include "measured_step.hpp"
+#include "whatif/model/op_chains.hpp"
 
 namespace foretrace::whatif {
 namespace {

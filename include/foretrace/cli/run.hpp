@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "foretrace/base/result.hpp"
+#include "foretrace/report/export.hpp"
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/trace/load.hpp"
 
@@ -39,39 +40,27 @@ enum ExitCode : int {
   kCannotWrite = 74,  ///< the request was right and the disk is full; as BSD's sysexits.h counts
 };
 
-/// Runs one command. `args` without the program's name. Never throws, never exits. A reader that closes the pipe early
-/// is not an error; the caller ignores SIGPIPE.
-int run(const std::vector<std::string>& args, const Terminal& terminal);
-/// Prints an error that kept a command from being run, as JSON where `args` ask for it; gives its exit code.
-int report_error(const Error& error, const std::vector<std::string>& args, const Terminal& terminal);
-
-// Who predicts the candidates of `optimize`: this process, unless somebody else offers (`--ray`: the Python command does, with
-// a cluster behind it).
-
-/// From the trace, the step and its measured time to something that predicts strategies of it.
+/// Predicts strategies of one step of a trace, in place of this process (a cluster).
 using MakeEvaluate = std::function<search::Evaluate(const std::string& trace, std::optional<std::int64_t> step,
                                                     std::optional<double> measured_ms)>;
-
-/// Empty: this process. Set before cli::run by whoever embeds it.
-MakeEvaluate& other_evaluator();
-
-// Who makes the what-ifs of a plugin known (`--plugin FILE`): nobody, unless somebody offers. The Python command does, for
-// files of Python.
-
-/// Adds the what-ifs of a file to those the library knows (whatif::add_whatif), or says what is wrong with it and where.
-using LoadPlugin = std::function<Status(const std::string& file)>;
-
-/// Empty: plugins are refused. Set before cli::run by whoever embeds it.
-LoadPlugin& plugin_loader();
-
-// Who reads the traces of many ranks: this process, unless somebody else offers (`--ray`: the Python command does, with a
-// cluster behind it).
-
-/// One trace or error per file, as trace::load would give them.
+/// Reads many traces, in place of this process: one trace or error per file, as trace::load would give them.
 using ReadAll = std::function<std::vector<Result<trace::Trace>>(const std::vector<std::string>& files,
                                                                 const trace::LoadOptions& options)>;
 
-/// Empty: this process. Set before cli::run by whoever embeds it.
-ReadAll& other_reader();
+/// What the embedding program adds to the command line; the Python command fills in all of it. Options that need an empty one
+/// are refused, with a hint at the Python command.
+struct Extensions {
+  std::function<Status(const std::string& file)> load_plugin = {};  ///< --plugin: calls whatif::add_whatif
+  MakeEvaluate make_evaluate = {};                                  ///< optimize --ray
+  ReadAll read_all = {};                                            ///< ranks --ray
+  trace::ParquetReader parquet = {};                                ///< Nsight's Parquet export
+  report::PackTable pack_table = {};                                ///< export --format parquet
+};
+
+/// Runs one command. `args` without the program's name. Never throws, never exits. A reader that closes the pipe early
+/// is not an error; the caller ignores SIGPIPE.
+int run(const std::vector<std::string>& args, const Terminal& terminal, const Extensions& extensions = {});
+/// Prints an error that kept a command from being run, as JSON where `args` ask for it; returns its exit code.
+int report_error(const Error& error, const std::vector<std::string>& args, const Terminal& terminal);
 
 }  // namespace foretrace::cli

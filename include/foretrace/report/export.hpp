@@ -22,11 +22,15 @@
 
 namespace foretrace::report {
 
+/// Turns a table of CSV into a file of another kind (Parquet); an error says what is missing for that.
+using PackTable = std::function<Result<std::string>(const std::string& csv)>;
+
 struct ExportOptions {
   std::optional<std::int64_t> step;  ///< the number in ProfilerStep#N; default the median step
   std::string format = "perfetto";
   bool gzip = false;
   std::vector<std::string> whatifs;  ///< all together: "amp", "batch:x=2"; none: the step as it is
+  PackTable pack_table = {};         ///< for formats that the library cannot write itself; without one they are refused
 };
 
 struct Exported {
@@ -36,11 +40,6 @@ struct Exported {
   std::uint64_t tasks = 0, dependencies = 0, critical_tasks = 0;
   Ns traced = 0, replayed = 0;
 };
-
-/// Turns a table of CSV into a file of another kind (Parquet), or says what it lacks for that.
-using PackTable = std::function<Result<std::string>(const std::string& csv)>;
-/// Empty: such formats are refused. Set by whoever can: the Python command and module.
-PackTable& table_packer();
 
 /// Fails when the step or the format does not exist (kUsage), or when the step cannot be simulated or changed
 /// (kDeclined).

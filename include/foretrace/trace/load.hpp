@@ -14,35 +14,7 @@
 
 namespace foretrace::trace {
 
-struct LoadOptions {
-  unsigned threads = 0;       ///< 0: as many as the machine has; the result is the same for any number
-  bool strict = false;        ///< any lost record is an error
-  bool partial = false;       ///< a truncated input yields what came before the cut
-  Progress progress;          ///< may be empty
-  std::string steps_by = {};  ///< the range that marks steps (trace::steps_by); empty: found in the order of trust
-};
-
-/// One trace from a file, or from standard input when the path is "-".
-Result<Trace> load(const std::string& path, const LoadOptions& options = {});
-/// One trace from bytes in memory (tests, fuzzing, Python).
-Result<Trace> load_bytes(std::string_view bytes, const std::string& name, const LoadOptions& options = {});
-
-/// The trace files behind arguments that may be files or folders, sorted by rank where names or contents tell it.
-/// Folders are searched one level deep for files of a known format; a folder without any is an error.
-Result<std::vector<std::string>> find_trace_files(const std::vector<std::string>& paths);
-
-struct FormatInfo {
-  std::string name;        ///< "kineto"
-  std::string about;       ///< "PyTorch profiler (Kineto) JSON"
-  std::string extensions;  ///< ".json .json.gz .json.zst"
-};
-/// All formats this build reads, sorted by name.
-std::vector<FormatInfo> formats();
-
-// Parquet is read where somebody brings a reader of it: the Python module does where pyarrow is at hand. The library has none
-// of its own.
-
-/// Some rows of a table, column by column; the memory belongs to whoever read them.
+/// Some rows of a table, column by column. The memory belongs to the reader.
 struct ColumnBatch {
   struct Column {
     const std::int64_t* numbers = nullptr;  ///< one per row; null for a column of texts
@@ -54,7 +26,7 @@ struct ColumnBatch {
   std::vector<Column> columns;  ///< as they were asked for
 };
 
-/// Reads folders of `TABLE.parquet`.
+/// Reads folders of `TABLE.parquet`. The library has no Parquet reader of its own; the Python module offers pyarrow's.
 struct ParquetReader {
   /// The tables of a folder, with the names of their columns.
   std::function<Result<std::map<std::string, std::set<std::string>>>(const std::string& folder)> tables;
@@ -64,8 +36,32 @@ struct ParquetReader {
       scan;
 };
 
-/// The reader of this process; empty functions where there is none.
-ParquetReader& parquet_reader();
+struct LoadOptions {
+  unsigned threads = 0;        ///< 0: as many as the machine has; the result is the same for any number
+  bool strict = false;         ///< any lost record is an error
+  bool partial = false;        ///< a truncated input yields what came before the cut
+  Progress progress;           ///< may be empty
+  std::string steps_by = {};   ///< the range that marks steps (trace::steps_by); empty: found in the order of trust
+  ParquetReader parquet = {};  ///< for Nsight's export of Parquet tables; without one such folders are refused
+};
+
+/// One trace from a file, or from standard input when the path is "-".
+Result<Trace> load(const std::string& path, const LoadOptions& options = {});
+/// One trace from bytes in memory (tests, fuzzing, Python).
+Result<Trace> load_bytes(std::string_view bytes, const std::string& name, const LoadOptions& options = {});
+
+/// The trace files behind arguments that may be files or folders, sorted by rank where names or contents tell it.
+/// Folders are searched one level deep for files of a known format; a folder without any is an error.
+Result<std::vector<std::string>> find_trace_files(const std::vector<std::string>& paths,
+                                                  const LoadOptions& options = {});
+
+struct FormatInfo {
+  std::string name;        ///< "kineto"
+  std::string about;       ///< "PyTorch profiler (Kineto) JSON"
+  std::string extensions;  ///< ".json .json.gz .json.zst"
+};
+/// All formats this build reads, sorted by name.
+std::vector<FormatInfo> formats();
 
 // A trace as bytes and back, for processes of one version that read for each other (a cluster's workers). Not a file format:
 // it changes with the columns.

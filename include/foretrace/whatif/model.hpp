@@ -102,7 +102,7 @@ struct Model {
   std::optional<Interference> interference;  ///< set by what-ifs that add communication
   int workers = 1;                           ///< as set by them, and
   std::size_t buckets = 0;                   ///< in how many buckets they reduce gradients
-  bool validated = true;                     ///< whether everything applied so far has truth rows (docs/internals/accuracy.md)
+  bool validated = true;  ///< whether everything applied so far has truth rows (docs/internals/accuracy.md)
   /// What takes the CPU `us` at speed 1 takes this step's CPU.
   [[nodiscard]] Ns cpu_time(double us, host::CpuPhase phase) const {
     return static_cast<Ns>(us * 1e3 * base.speed[static_cast<std::size_t>(phase)]);
@@ -118,5 +118,8 @@ struct Model {
   std::vector<Applied> applied;
   std::vector<std::string> not_modelled;
 };
+
+/// Of every event of the model's trace, whether it is an operation whose name, or that of one around it, matches the glob.
+std::vector<bool> matching_operations(const Model& model, const std::string& glob);
 
 }  // namespace foretrace::whatif

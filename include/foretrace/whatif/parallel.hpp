@@ -150,6 +150,7 @@ struct NetworkChoice {
 struct Network {
   std::shared_ptr<const hardware::CollectiveModel> collectives;
   int gpus_per_node = 1;
+  std::string name = {};  ///< for people
 };
 /// A wrong name of a fabric, or a file that cannot be read, is an error; so is a choice of nothing.
 Result<Network> network_of(const NetworkChoice& choice, const hardware::Device& device);

@@ -128,12 +128,13 @@ struct WhatIf {
   std::vector<Need> needs;   ///< checked by the driver before `apply` is called
   Changes changes = Changes::kCosts;
   Parts parts = {};
-  std::string code;  ///< how to switch it on in PyTorch, one line
+  std::string code;           ///< how to switch it on in PyTorch, one line
+  std::string jax_code = {};  ///< how to switch it on in JAX, one line; empty: it does not apply there
   Effort effort = Effort::kWork;
   Stage stage = Stage::kKernels;
   std::vector<std::string> advise = {};  ///< uses `advise` tries; none: nobody would switch it on by itself
-  bool validated = false;                ///< meets its measured rows (docs/internals/accuracy.md), or is right by definition
-  Evidence evidence = {};                ///< filled in by the catalogue
+  bool validated = false;  ///< meets its measured rows (docs/internals/accuracy.md), or is right by definition
+  Evidence evidence = {};  ///< filled in by the catalogue
   std::function<Status(Model& model, Draft& draft, const Parameters& parameters)> apply;
   /// Of values that are right one by one and wrong together, before the trace is read; none: any go together.
   Status (*check)(const Parameters& parameters) = nullptr;
@@ -141,8 +142,8 @@ struct WhatIf {
   std::string (*already)(const Model& model, const Parameters& parameters) = nullptr;
   /// Why it says nothing of a step that a compiler made one program of (JAX, XLA); empty: it applies there too.
   std::string whole_program = {};
-  /// Why it changes nothing on a GPU, where PyTorch goes on without it; empty where it does. None: it does everywhere.
-  std::string (*idle_on)(const hardware::Device& device) = nullptr;
+  /// Why it has no effect on a GPU (TF32 on one without it); empty where it has. None: it has an effect everywhere.
+  std::string (*no_effect_on)(const hardware::Device& device) = nullptr;
   /// Writes the lines that switch it on into a training script. None: `code` is left to people.
   void (*write_code)(const ScriptPart& part, ScriptPlaces& to) = nullptr;
   /// Of one that is validated, what no measured step had: "bits=8", a parameter's value; "layers", any value of it.

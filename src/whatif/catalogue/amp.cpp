@@ -208,6 +208,10 @@ WhatIf amp_whatif() {
           .changes = Changes::kPrecision,
           .parts = {.memory = Part::kModelled},
           .code = "with torch.autocast('cuda', dtype=torch.float16): …  # and torch.amp.GradScaler",
+          .jax_code =
+              "loss(jax.tree.map(lambda p: p.astype(jnp.bfloat16), params), …)  # inside jax.value_and_grad; the "
+              "update stays "
+              "FP32",
           .effort = Effort::kFewLines,
           .stage = Stage::kPrecision,
           .advise = {"amp:dtype=bf16", "amp"},

@@ -26,6 +26,7 @@ WhatIf batch_whatif() {
           .changes = Changes::kBatch,
           .parts = {.memory = Part::kModelled},
           .code = "DataLoader(dataset, batch_size=…)",
+          .jax_code = "step(state, batch)  # with a larger batch: another program is compiled",
           .effort = Effort::kLine,
           .stage = Stage::kBatch,
           .advise = {"batch:x=2", "batch:x=4"},

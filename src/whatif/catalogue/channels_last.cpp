@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "hardware/cost.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "hardware/cost.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/saved_tensors.hpp"
 #include "whatif/model/script.hpp"

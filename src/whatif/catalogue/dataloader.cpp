@@ -5,6 +5,7 @@
 #include "hardware/figures.hpp"
 #include "trace/ranges.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/op_chains.hpp"
 #include "whatif/model/script.hpp"
 #include "whatif/model/whole_number.hpp"
 

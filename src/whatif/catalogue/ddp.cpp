@@ -20,6 +20,7 @@ WhatIf ddp_whatif() {
   w.source = "PyTorch DistributedDataParallel; Daydream";
   w.not_modelled = "the spread of a real network";
   w.code = "model = DistributedDataParallel(model)";
+  w.jax_code = "jax.device_put(batch, NamedSharding(mesh, P(\"data\")))  # parameters on every device";
   w.already = already_there;
   return w;
 }

@@ -5,6 +5,7 @@
 #include "base/saturate.hpp"
 #include "base/text.hpp"
 #include "graph/latencies.hpp"
+#include "hardware/cost.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"

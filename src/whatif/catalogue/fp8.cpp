@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/latencies.hpp"
+#include "hardware/cost.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/rewrite/fp8_layers.hpp"
 #include "whatif/rewrite/fp8_memory.hpp"

@@ -11,6 +11,7 @@ WhatIf fsdp_whatif() {
   w.assumes = "every repeated block is a unit of its own";
   w.source = "PyTorch fully_shard; ZeRO";
   w.code = "for block in model.layers: fully_shard(block)";
+  w.jax_code = "jax.device_put(params, NamedSharding(mesh, P(\"data\")))  # and the batch";
   w.already = already_sharded;
   w.unvalidated = {"version=1"};
   return w;

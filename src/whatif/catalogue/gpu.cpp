@@ -7,6 +7,7 @@
 
 #include "foretrace/whatif/parallel.hpp"
 #include "graph/gpu_work.hpp"
+#include "hardware/cost.hpp"
 #include "hardware/transfer.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/rewrite/host_speed.hpp"

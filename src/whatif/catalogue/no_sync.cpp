@@ -4,6 +4,7 @@
 #include <set>
 
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/op_chains.hpp"
 #include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 
@@ -87,6 +88,7 @@ WhatIf no_sync_whatif() {
           .changes = Changes::kWaits,
           .parts = {.memory = Part::kUnchanged},
           .code = "if step % 50 == 0: print(loss.item())",
+          .jax_code = "if i % 50 == 0: jax.block_until_ready(loss)  # and read nothing in between",
           .effort = Effort::kLine,
           .stage = Stage::kRuntime,
           .advise = {"no-sync"},

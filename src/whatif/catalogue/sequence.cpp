@@ -5,6 +5,7 @@
 
 #include "base/saturate.hpp"
 #include "graph/latencies.hpp"
+#include "hardware/cost.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/rewrite/rows.hpp"
 #include "whatif/rewrite/sequence_memory.hpp"

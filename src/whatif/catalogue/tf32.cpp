@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hardware/cost.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
@@ -96,13 +97,14 @@ WhatIf tf32_whatif() {
           .changes = Changes::kPrecision,
           .parts = {.memory = Part::kUnchanged},
           .code = "torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True",
+          .jax_code = "jax.config.update(\"jax_default_matmul_precision\", \"tensorfloat32\")",
           .effort = Effort::kLine,
           .stage = Stage::kPrecision,
           .advise = {"tf32"},
           .validated = true,
           .apply = apply_tf32,
           .already = already_there,
-          .idle_on = idle_there,
+          .no_effect_on = idle_there,
           .write_code = write_code};
 }
 

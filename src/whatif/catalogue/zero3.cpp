@@ -11,6 +11,7 @@ WhatIf zero3_whatif() {
   w.assumes = "every repeated block is a unit of its own";
   w.source = "ZeRO (Rajbhandari et al. 2020), stage 3; PyTorch fully_shard";
   w.code = "for block in model.layers: fully_shard(block)";
+  w.jax_code = "jax.device_put(params, NamedSharding(mesh, P(\"data\")))  # and the batch";
   w.already = already_sharded;
   return w;
 }

@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "whatif/model/op_chains.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "work/op_view.hpp"
 

@@ -9,22 +9,7 @@ bool is_compiled(const Model& model) {
 }
 
 std::string code_of(const WhatIf& whatif, const Model& model) {
-  if (!is_compiled(model)) return whatif.code;
-  constexpr std::pair<std::string_view, std::string_view> kLines[] = {
-      {"amp",
-       "loss(jax.tree.map(lambda p: p.astype(jnp.bfloat16), params), …)  # inside jax.value_and_grad; the update stays "
-       "FP32"},
-      {"tf32", "jax.config.update(\"jax_default_matmul_precision\", \"tensorfloat32\")"},
-      {"batch", "step(state, batch)  # with a larger batch: another program is compiled"},
-      {"no-sync", "if i % 50 == 0: jax.block_until_ready(loss)  # and read nothing in between"},
-      {"ddp", "jax.device_put(batch, NamedSharding(mesh, P(\"data\")))  # parameters on every device"},
-      {"fsdp", "jax.device_put(params, NamedSharding(mesh, P(\"data\")))  # and the batch"},
-      {"zero3", "jax.device_put(params, NamedSharding(mesh, P(\"data\")))  # and the batch"},
-  };
-  for (const auto& [name, line] : kLines) {
-    if (name == whatif.name) return std::string(line);
-  }
-  return {};
+  return is_compiled(model) ? whatif.jax_code : whatif.code;
 }
 
 }  // namespace foretrace::whatif

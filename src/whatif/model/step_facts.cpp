@@ -5,6 +5,7 @@
 
 #include "graph/call_roles.hpp"
 #include "whatif/model/graph_facts.hpp"
+#include "whatif/model/op_chains.hpp"
 
 namespace foretrace::whatif {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "foretrace/whatif/parallel.hpp"
+#include "hardware/collective.hpp"
 
 namespace foretrace::whatif {
 

@@ -172,12 +172,12 @@ namespace {
 
 // Why a use changes nothing on the GPU that the last one of the uses behind it moves the step to (TF32 on a V100); empty where it does, or where nothing moves the step.
 std::string idle_where_it_goes(const Use& use, std::span<const Use> behind) {
-  if (use.whatif->idle_on == nullptr) return {};
+  if (use.whatif->no_effect_on == nullptr) return {};
   const auto moved =
       std::find_if(behind.rbegin(), behind.rend(), [](const Use& u) { return u.whatif->changes == Changes::kDevice; });
   if (moved == behind.rend()) return {};
   const Result<hardware::Device> to = hardware::device_or_file(moved->parameters.text("to"));
-  return to ? use.whatif->idle_on(*to) : std::string();
+  return to ? use.whatif->no_effect_on(*to) : std::string();
 }
 
 }  // namespace

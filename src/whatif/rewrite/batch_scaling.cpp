@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "graph/latencies.hpp"
+#include "hardware/cost.hpp"
 #include "whatif/rewrite/rows.hpp"
 #include "whatif/rewrite/workspaces.hpp"
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "hardware/cost.hpp"
+
 namespace foretrace::whatif {
 
 namespace {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "hardware/cost.hpp"
 #include "whatif/rewrite/compiled_calls.hpp"
 
 namespace foretrace::whatif {

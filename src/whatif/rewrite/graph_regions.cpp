@@ -9,6 +9,7 @@
 #include "graph/latencies.hpp"
 #include "whatif/dataflow/layer_regions.hpp"
 #include "whatif/dataflow/saved_tensors.hpp"
+#include "whatif/model/op_chains.hpp"
 
 namespace foretrace::whatif {
 

@@ -1,5 +1,7 @@
 #include "whatif/rewrite/half_rows.hpp"
 
+#include "hardware/cost.hpp"
+
 namespace foretrace::whatif {
 
 using work::Access;

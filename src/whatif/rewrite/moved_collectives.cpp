@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "foretrace/whatif/parallel.hpp"
+#include "hardware/collective.hpp"
 #include "ranks/collectives.hpp"
 
 namespace foretrace::whatif {
