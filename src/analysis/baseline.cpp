@@ -1,7 +1,9 @@
 #include "foretrace/analysis/baseline.hpp"
 
+#include "analysis/make_model.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::analysis {
 
@@ -61,14 +63,6 @@ Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int
 
 whatif::Prediction predict(const Baseline& baseline, const std::vector<whatif::Use>& uses, whatif::Detail detail) {
   return whatif::predict(baseline.model, uses, baseline.figures.measured, detail);
-}
-
-std::vector<whatif::Prediction> predict_each(const Baseline& baseline, const std::vector<whatif::Use>& uses,
-                                             bool stacked) {
-  if (stacked) return {predict(baseline, uses)};
-  std::vector<whatif::Prediction> out;
-  for (const whatif::Use& use : uses) out.push_back(predict(baseline, {use}));
-  return out;
 }
 
 }  // namespace foretrace::analysis

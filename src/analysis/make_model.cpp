@@ -1,3 +1,5 @@
+#include "analysis/make_model.hpp"
+
 #include <algorithm>
 
 #include "analysis/trained_parameters.hpp"

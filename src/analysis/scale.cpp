@@ -1,6 +1,7 @@
 #include "analysis/scale.hpp"
 
 #include "hardware/collective.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::analysis {
 

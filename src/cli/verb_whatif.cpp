@@ -42,10 +42,10 @@ Result<Answer> run_whatif(const Request& request) {
     }
     if (request.json || !shown) report.predictions.push_back(plan->prediction);
   }
-  if (!uses.empty()) {
-    for (whatif::Prediction& p : analysis::predict_each(baseline, uses, request.values.flag("stack"))) {
-      report.predictions.push_back(std::move(p));
-    }
+  if (request.values.flag("stack") && !uses.empty()) {
+    report.predictions.push_back(analysis::predict(baseline, uses));
+  } else {
+    for (const whatif::Use& use : uses) report.predictions.push_back(analysis::predict(baseline, {use}));
   }
   bool answered = !body.empty();
   for (const whatif::Prediction& p : report.predictions) answered |= p.declined.empty();

@@ -62,7 +62,7 @@ class Adviser {
   std::vector<Advice> alone() {
     std::vector<Strategy> singles;
     for (const Use& use : candidates()) singles.emplace_back().whatifs.push_back(use.text);
-    std::vector<StrategyTree::Question> questions;
+    std::vector<Evaluator::Question> questions;
     for (const Strategy& single : singles) questions.push_back({single, Detail::kFull});
     std::vector<Prediction> predictions = evaluator_.predict(questions);
     tried_ += singles.size();

@@ -7,6 +7,7 @@
 #include "foretrace/whatif/parallel.hpp"
 #include "hardware/collective.hpp"
 #include "search/tensors.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::search {
 

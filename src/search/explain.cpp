@@ -49,7 +49,7 @@ void compare(const whatif::Prediction& without, const Path& path, const whatif::
 
 void explain(Evaluator& evaluator, const Strategy& as_it_is, bool parts, Optimized& out) {
   using whatif::Detail;
-  std::vector<StrategyTree::Question> questions{{out.best, Detail::kFull}};
+  std::vector<Evaluator::Question> questions{{out.best, Detail::kFull}};
   const Result<std::vector<whatif::Use>> uses = uses_of(out.best);
   if (uses && parts) {
     for (std::size_t i = 0; i < uses->size(); ++i) {

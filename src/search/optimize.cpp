@@ -13,6 +13,7 @@
 #include "search/explain.hpp"
 #include "search/moves/strategy_move.hpp"
 #include "whatif/dataflow/blocks.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::search {
 

@@ -9,6 +9,7 @@
 #include "foretrace/trace/load.hpp"
 #include "search/candidates.hpp"
 #include "search/moves/strategy_move.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::search {
 namespace {

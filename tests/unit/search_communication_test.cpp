@@ -5,6 +5,7 @@
 #include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 #include "search/communication.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::test {
 namespace {

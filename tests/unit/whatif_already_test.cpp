@@ -9,6 +9,7 @@
 #include "whatif/dataflow/blocks.hpp"
 #include "whatif/dataflow/kernel_repeats.hpp"
 #include "whatif/model/step_facts.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::whatif {
 namespace {

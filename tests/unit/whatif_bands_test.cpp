@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "analysis/make_model.hpp"
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/report/report.hpp"
 #include "foretrace/simulate/simulate.hpp"

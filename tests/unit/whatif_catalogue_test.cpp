@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include "analysis/make_model.hpp"
 #include "foretrace/report/report.hpp"
 #include "measured_step.hpp"
 #include "trace_maker.hpp"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "analysis/make_model.hpp"
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/analysis/replay.hpp"
 #include "foretrace/report/report.hpp"

@@ -145,11 +145,10 @@ TEST(LargestBatch, DoesNotDependOnTheFactorAskedFor) {
   ASSERT_TRUE(trace);
   Result<analysis::Baseline> b = analysis::make_baseline(*trace, std::nullopt, std::nullopt);
   ASSERT_TRUE(b);
-  std::vector<Use> uses;
+  report::WhatIfReport report{b->figures, {}};
   for (const char* text : {"batch:x=2", "batch:x=0.0001", "batch:x=0.3", "batch:x=1000", "batch:x=1e9"}) {
-    uses.push_back(*parse_use(text));
+    report.predictions.push_back(analysis::predict(*b, {*parse_use(text)}));
   }
-  const report::WhatIfReport report{b->figures, analysis::predict_each(*b, uses, false)};
   const std::optional<double> first = report.predictions[0].largest_batch;
   ASSERT_TRUE(first);
   EXPECT_TRUE(report.predictions[0].fits.value_or(false));

@@ -1,11 +1,10 @@
 #pragma once
-// Baseline: what is known of one step before anybody asks for a change. It is built once, from the step's graph, and passed on
-// to every verb, to the search and to Python; what-ifs change copies of its model.
+// Baseline: one step of a trace, ready for predictions. It is built once; every verb, the search and Python predict from it.
 //
-//   FORETRACE_TRY(const Baseline base, make_baseline(trace, std::nullopt, 71.6));
-//   base.figures.unprofiled;                                       // the step without the profiler
+//   FORETRACE_TRY(const Baseline today, make_baseline(trace, {}, {}));      // the median step; the recorder's measurement
+//   today.figures.unprofiled;      // ns: the step without the profiler
 //   FORETRACE_TRY(const whatif::Use use, whatif::parse_use("fused-optimizer"));
-//   predict(base, {use}).step;
+//   predict(today, {use}).step;
 
 #include <cstdint>
 #include <memory>
@@ -24,15 +23,18 @@
 
 namespace foretrace::analysis {
 
-/// What every report says of the step it starts from.
+/// What every report says about the step it starts from. Times in ns.
 struct StepFigures {
   std::string file;
   std::string step_name;
   std::string device;
-  Ns traced = 0, replayed = 0, unprofiled = 0, unprofiled_low = 0, unprofiled_high = 0;
-  std::optional<Ns> period;  ///< where the GPU runs behind the CPU: the distance of the same work in two steps
-  std::optional<Ns> measured;
-  std::string measured_refused;  ///< why the figure the recorder stored is not used; empty when it is, or there is none
+  Ns traced = 0;      ///< with the profiler, as the trace shows it
+  Ns replayed = 0;    ///< the same, simulated
+  Ns unprofiled = 0;  ///< without the profiler, with its 80 % band
+  Ns unprofiled_low = 0, unprofiled_high = 0;
+  std::optional<Ns> period;      ///< where the GPU lags behind the CPU: the time between the same work of two steps
+  std::optional<Ns> measured;    ///< without the profiler, by the user or the recorder
+  std::string measured_refused;  ///< why the recorder's measurement is not used; empty when it is, or there is none
   std::optional<std::int64_t> peak_bytes;
   std::optional<std::int64_t> reserved_bytes;  ///< what the allocator took from the GPU for that peak
   std::optional<memory::Composition> peak_parts;
@@ -45,27 +47,21 @@ struct Baseline {
   StepFigures figures;
 };
 
-/// `step`: its number, else the median step. `told`: a measured time, else what the recorder stored in the trace.
+/// `step`: the number in ProfilerStep#N; default the median step. `told`: what the user measured; default what the recorder
+/// stored in the trace.
 Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int64_t> step,
                                const host::UserMeasurements& told);
-/// The same from a graph that is there already: that of `step`, built from the trace.
+/// The same for a step whose graph is built already.
 Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,
                                const host::UserMeasurements& told);
 
-/// The model of a trace's step, ready for what-ifs. `replayed`: the step as the graph gives it unchanged.
-Result<whatif::Model> make_model(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,
-                                 Ns replayed, std::optional<Ns> measured, const host::CpuPrior& prior = {});
-
-/// All changes together, on the step as it was measured where it was.
+/// The step with all changes applied, in order: the one function that predicts, for every verb, the search and Python. The
+/// prediction is scaled to the measured step where there is one. `declined` says so when a change does not apply.
 whatif::Prediction predict(const Baseline& baseline, const std::vector<whatif::Use>& uses,
                            whatif::Detail detail = whatif::Detail::kFull);
 
-/// Each change alone, or all together when `stacked`.
-std::vector<whatif::Prediction> predict_each(const Baseline& baseline, const std::vector<whatif::Use>& uses,
-                                             bool stacked);
-
-// The graphs of a trace's steps, wherever they come from: built from its events, or read back from a file that
-// `foretrace export` wrote, which holds the graph it shows.
+// The graphs of a trace's steps: built from its events, or read from a file that `foretrace export` wrote, which holds the graph
+// it shows.
 //
 //   FORETRACE_TRY(const StepGraphs graphs, StepGraphs::open(trace, trace::find_steps(trace)));
 //   FORETRACE_TRY(const graph::Graph graph, graphs.graph(graphs.median()));
@@ -80,9 +76,9 @@ class StepGraphs {
 
   /// The steps of the trace; of an exported file, the one it shows.
   [[nodiscard]] const trace::Steps& steps() const { return *steps_; }
-  /// The step a verb speaks of by default: the median one that is no ramp-up. There must be a step.
+  /// The default step: the median of those that are no ramp-up. There must be a step.
   [[nodiscard]] std::size_t median() const { return builder_ ? builder_->median() : 0; }
-  /// Whether the graph was in the file. Its event ids then speak of the trace it was once built from.
+  /// Whether the graph was in the file. Its event ids are then those of the trace it was built from.
   [[nodiscard]] bool embedded() const { return embedded_.has_value(); }
   /// Declined when the step holds no work. A graph that was in the file is given as it is, whatever the options.
   [[nodiscard]] Result<graph::Graph> graph(std::size_t step, const graph::BuildOptions& options = {}) const;

@@ -2,7 +2,7 @@
 // Reports: what the verbs of the command line print, from the results of the other folders. Every report renders as text for a
 // terminal and as JSON; JSON objects start with "schema": 1, and docs/ lists their keys.
 //
-//   const WhatIfReport report{.baseline = base.figures, .predictions = analysis::predict_each(base, {}, false)};
+//   const WhatIfReport report{.baseline = base.figures, .predictions = {analysis::predict(base, {})}};
 //   to_text(report, style);
 //   to_json(report);
 //

@@ -32,7 +32,4 @@ class ModelRuns {
   simulate::SteadyRuns runs_;
 };
 
-/// The least certain origin that carries at least a hundredth of the GPU's time.
-std::string worst_origin(const graph::Graph& graph);
-
 }  // namespace foretrace::whatif

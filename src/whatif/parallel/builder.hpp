@@ -8,6 +8,7 @@
 
 #include "foretrace/whatif/parallel.hpp"
 #include "hardware/collective.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::whatif {
 

@@ -1,5 +1,7 @@
 // Which gradients a step computes, how large they are, and when each is ready.
 
+#include "whatif/parallel/gradients.hpp"
+
 #include <algorithm>
 
 #include "foretrace/whatif/parallel.hpp"

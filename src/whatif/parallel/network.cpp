@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "foretrace/whatif/parallel.hpp"
+#include "hardware/collective.hpp"
 
 namespace foretrace::whatif {
 

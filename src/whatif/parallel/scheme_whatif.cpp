@@ -8,6 +8,7 @@
 
 #include "foretrace/whatif/parallel.hpp"
 #include "whatif/model/whole_number.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::whatif {
 

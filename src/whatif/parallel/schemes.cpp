@@ -10,6 +10,7 @@
 #include "base/suggest.hpp"
 #include "hardware/figures.hpp"
 #include "whatif/parallel/builder.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::whatif {
 

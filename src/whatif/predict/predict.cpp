@@ -1,5 +1,5 @@
-// The driver. It applies what-ifs in order, proves the graph sound after each, times them, simulates, and puts a band
-// around the answer; no what-if does any of this itself.
+// How a prediction is made: changes are applied in order, the graph is verified after each, the changed step is simulated, scaled
+// to the measured step, and given a band. No what-if does any of this itself.
 
 #include <fmt/format.h>
 
@@ -23,6 +23,8 @@
 
 namespace foretrace::whatif {
 
+namespace {
+
 std::string worst_origin(const graph::Graph& g) {
   // Weighed by time: the least certain origin that carries at least a hundredth of the GPU's time.
   std::array<double, 4> time = {};
@@ -37,8 +39,6 @@ std::string worst_origin(const graph::Graph& g) {
   }
   return std::string(to_string(graph::Origin::kMeasured));
 }
-
-namespace {
 
 // What other workers do for this one is no work of its GPU.
 bool on_own_gpu(const Model& model, graph::TaskKind kind) {
@@ -107,43 +107,6 @@ std::vector<std::string> not_validated(const Use& use) {
   return found;
 }
 
-Result<Model> apply_use(Model model, const Use& use, Prediction::Applied& how) {
-  const auto begin = std::chrono::steady_clock::now();
-  const auto declined = [&](std::string_view why) {
-    return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, why));
-  };
-  const WhatIf& whatif = *use.whatif;
-  if (!whatif.whole_program.empty() && is_compiled(model)) return declined(whatif.whole_program);
-  // What a program made of one knows what it asks for.
-  if (whatif.already != nullptr && use.own == nullptr) {
-    if (const std::string why = whatif.already(model, use.parameters); !why.empty()) return declined(why);
-  }
-  for (const Need need : use.whatif->needs) {
-    if (const std::string why = missing(model, need); !why.empty()) return declined(why);
-  }
-  Draft draft(model.graph, model.trace, model.chains);
-  if (Status applied = use.whatif->apply(model, draft, use.parameters); !applied) {
-    return declined(applied.error().message);
-  }
-  if (draft.changed() == 0) return declined("nothing in this step would change");
-  how = {use.text, draft.changed(), 0};
-  const std::uint64_t shares = model.graph.notes.dropped_soft;
-  Result<graph::Graph> changed = checked_commit(draft, model.works);
-  if (!changed) return declined(changed.error().message);
-  if (changed->notes.dropped_soft > shares)
-    model.not_modelled.emplace_back("kernels of several streams competing for the GPU");
-  model.graph = std::move(*changed);
-  model.facts = std::make_shared<const GraphFacts>(model.facts);
-  model.applied.push_back({use.whatif->name, use.whatif->changes});
-  if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);
-  for (const std::string& what : not_validated(use)) {
-    model.validated = false;
-    model.not_modelled.push_back(what + " is not validated against measurements");
-  }
-  how.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return model;
-}
-
 void keep_first(std::vector<std::string>& list) {
   std::vector<std::string> once;
   for (std::string& text : list) {
@@ -170,30 +133,69 @@ Status Predictor::check(const Model& base, bool changes) {
 
 namespace {
 
-// Why a use changes nothing on the GPU that the last one of the uses behind it moves the step to (TF32 on a V100); empty where it does, or where nothing moves the step.
-std::string idle_where_it_goes(const Use& use, std::span<const Use> behind) {
-  if (use.whatif->no_effect_on == nullptr) return {};
-  const auto moved =
-      std::find_if(behind.rbegin(), behind.rend(), [](const Use& u) { return u.whatif->changes == Changes::kDevice; });
-  if (moved == behind.rend()) return {};
-  const Result<hardware::Device> to = hardware::device_or_file(moved->parameters.text("to"));
+// Why a change has no effect on the GPU that later changes move the step to (TF32 on a V100); empty where it has one.
+std::string no_effect_on_target(const Use& use, const std::string& target) {
+  if (use.whatif->no_effect_on == nullptr || target.empty()) return {};
+  const Result<hardware::Device> to = hardware::device_or_file(target);
   return to ? use.whatif->no_effect_on(*to) : std::string();
 }
 
 }  // namespace
 
+std::string target_of(std::span<const Use> uses) {
+  const auto moved =
+      std::find_if(uses.rbegin(), uses.rend(), [](const Use& u) { return u.whatif->changes == Changes::kDevice; });
+  return moved == uses.rend() ? std::string() : moved->parameters.text("to");
+}
+
+Result<Model> apply_use(Model model, const Use& use, const std::string& target, Prediction::Applied& how) {
+  const auto begin = std::chrono::steady_clock::now();
+  const WhatIf& whatif = *use.whatif;
+  const auto declined = [&](std::string_view why) {
+    return fail(ErrorCode::kDeclined, fmt::format("{}: {}", whatif.name, why));
+  };
+  if (std::string why = no_effect_on_target(use, target); !why.empty()) {
+    model.not_modelled.push_back(std::move(why));
+    how = {use.text, 0, 0};
+    return model;
+  }
+  if (!whatif.whole_program.empty() && is_compiled(model)) return declined(whatif.whole_program);
+  // A use that a program built itself (N workers of a search) knows what it asks for.
+  if (whatif.already != nullptr && use.own == nullptr) {
+    if (const std::string why = whatif.already(model, use.parameters); !why.empty()) return declined(why);
+  }
+  for (const Need need : whatif.needs) {
+    if (const std::string why = missing(model, need); !why.empty()) return declined(why);
+  }
+  Draft draft(model.graph, model.trace, model.chains);
+  if (const Status applied = whatif.apply(model, draft, use.parameters); !applied) {
+    return declined(applied.error().message);
+  }
+  if (draft.changed() == 0) return declined("nothing in this step would change");
+  const std::uint64_t dropped_before = model.graph.notes.dropped_soft;
+  Result<graph::Graph> changed = checked_commit(draft, model.works);
+  if (!changed) return declined(changed.error().message);
+  if (changed->notes.dropped_soft > dropped_before) {
+    model.not_modelled.emplace_back("kernels of several streams competing for the GPU");
+  }
+  model.graph = std::move(*changed);
+  model.facts = std::make_shared<const GraphFacts>(model.facts);
+  model.applied.push_back({whatif.name, whatif.changes});
+  if (!whatif.not_modelled.empty()) model.not_modelled.push_back(whatif.not_modelled);
+  for (const std::string& what : not_validated(use)) {
+    model.validated = false;
+    model.not_modelled.push_back(what + " is not validated against measurements");
+  }
+  how = {use.text, draft.changed(), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+  return model;
+}
+
 Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses, std::vector<Prediction::Applied>* applied) {
   FORETRACE_TRY_VOID(Predictor::check(base, !uses.empty()));
   Model model = base;
   for (std::size_t i = 0; i < uses.size(); ++i) {
-    const Use& use = uses[i];
     Prediction::Applied how;
-    if (std::string why = idle_where_it_goes(use, std::span(uses).subspan(i + 1)); !why.empty()) {
-      model.not_modelled.push_back(std::move(why));
-      if (applied != nullptr) applied->push_back({use.text, 0, 0});
-      continue;
-    }
-    FORETRACE_TRY(model, apply_use(std::move(model), use, how));
+    FORETRACE_TRY(model, apply_use(std::move(model), uses[i], target_of(std::span(uses).subspan(i + 1)), how));
     if (applied != nullptr) applied->push_back(std::move(how));
   }
   return model;
@@ -244,22 +246,20 @@ std::string_view Prediction::reason() const {
   return why;
 }
 
+namespace {
+
+// "amp + fused-optimizer"
 std::string text_of(const std::vector<Use>& uses) {
   std::string text;
   for (const Use& use : uses) text += (text.empty() ? "" : " + ") + use.text;
   return text;
 }
 
+}  // namespace
+
 Predictor::Predictor(const Model& base, std::optional<Ns> measured) : base_(base), measured_(measured) {
   ModelRuns runs(base);
   today_ = time_of(base_, runs);
-}
-
-Result<SharedModel> Predictor::apply(const Model* before, const Use& use, Prediction::Applied* how) const {
-  Prediction::Applied here;
-  FORETRACE_TRY(Model model, apply_use(before != nullptr ? *before : base_, use, here));
-  if (how != nullptr) *how = std::move(here);
-  return std::make_shared<const Model>(std::move(model));
 }
 
 Prediction Predictor::describe(const Model& changed, const std::vector<Use>& uses, Detail detail) const {

@@ -1,31 +1,39 @@
 #pragma once
-// The driver, taken apart for those who predict many changes of one step: a search asks for hundreds that begin alike.
-//
-//   const Predictor predictor(base, measured);
-//   const Result<SharedModel> half = predictor.apply(nullptr, amp);     // once,
-//   const Result<SharedModel> one = predictor.apply(*half, compile);    // and two changes on top of it
-//   const Result<SharedModel> other = predictor.apply(*half, cuda_graph);
-//   predictor.describe(**one, {amp, compile}, Detail::kStepOnly).step;
-//
-// whatif::predict is the same for one list of changes.
+// Prediction, in three parts: whether a step can be predicted at all (check), a change applied to it (apply_use), and the
+// changed step described (Predictor). predict() is all of them for one list of changes; the search takes them apart to share
+// the beginnings of hundreds of lists (search/evaluate.hpp).
 
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::whatif {
 
-/// A model with changes in it. Nobody changes it again, so that everything which begins with these changes shares it, on any
-/// thread.
+/// A model with changes in it. It is never changed again, so that all predictions which begin with these changes share it, on
+/// any thread.
 using SharedModel = std::shared_ptr<const Model>;
 
-/// Where more of a step than this is waiting that nothing explains, an answer would only say that nothing changes: declined. A
-/// choice; doctor warns from 15 % on.
+/// Where a larger share of a step is unexplained waiting, a prediction would only say that nothing changes: declined. A choice;
+/// `doctor` warns from 15 % on.
 inline constexpr double kMostFrozenShare = 0.6;
 
-/// A simulated step, and what of it is communication.
+/// The GPU to which a list of changes moves the step, as it was named: that of the last change that moves it; empty: none does.
+std::string target_of(std::span<const Use> uses);
+
+/// Applies one change: the only place where a change meets a step, whoever asks. `target`: the GPU to which later changes move
+/// the step, "" for none; a change without an effect there is noted and left out. `how`: what it did. Declined, with the
+/// reason, when the change does not apply.
+Result<Model> apply_use(Model model, const Use& use, const std::string& target, Prediction::Applied& how);
+
+/// All changes in order.
+Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses,
+                         std::vector<Prediction::Applied>* applied = nullptr);
+
+/// A simulated step, and its communication.
 struct TimedStep {
   Ns step = 0;
   Ns communication = 0, exposed = 0;
@@ -34,16 +42,13 @@ struct TimedStep {
 
 class Predictor {
  public:
-  /// `base` must outlive it. Today's step is simulated here, once for all predictions.
+  /// `base` must outlive it. `measured`: today's step without the profiler, where known. Today's step is simulated here, once
+  /// for all predictions.
   Predictor(const Model& base, std::optional<Ns> measured);
 
   /// Why no change of this step can be predicted, if so.
   [[nodiscard]] static Status check(const Model& base, bool changes);
-  /// One more change behind those of `before`, or of the base where that is null; declined, with the reason, when it does not
-  /// apply. `how`: what it took. The caller asks `check` first.
-  [[nodiscard]] Result<SharedModel> apply(const Model* before, const Use& use,
-                                          Prediction::Applied* how = nullptr) const;
-  /// The answer for a model `uses` were applied to: all but `applied` and `graph`.
+  /// The prediction for a model that `uses` were applied to: everything but `applied` and `graph`.
   [[nodiscard]] Prediction describe(const Model& changed, const std::vector<Use>& uses, Detail detail) const;
 
  private:
@@ -54,7 +59,11 @@ class Predictor {
   TimedStep today_;
 };
 
-/// "amp + fused-optimizer"
-std::string text_of(const std::vector<Use>& uses);
+/// What analysis::predict answers, for a model rather than a baseline.
+Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured,
+                   Detail detail = Detail::kFull);
+
+/// GPU time by family of kernels and origin of its cost.
+std::vector<FamilyTime> family_times(const Model& model);
 
 }  // namespace foretrace::whatif
