@@ -11,7 +11,6 @@ transforms in memory, `f16` Fourier transforms of 16 x 16, `t32` the same in til
 out. Transposed convolutions stand as the data gradients they are. cuDNN's heuristic chose (its trials are not here).
 """
 
-import argparse
 import csv
 import gzip
 import re
@@ -125,12 +124,12 @@ def figures(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = fitted.parser(__doc__)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--figures", action="store_true")
     args = parser.parse_args()
     rows = list(convolutions())
-    return figures(rows) if args.figures else fitted.keep(TABLE, text_of(rows), args.check)
+    return figures(rows) if args.figures else fitted.keep({TABLE: text_of(rows)}, args.check)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,6 @@ it bounds and how far these are from their bounds (the median of the absolute lo
 bounds moved are to be fitted again (tools/fit_kernels.py --scales).
 """
 
-import argparse
-import pathlib
 import subprocess
 import sys
 
@@ -22,18 +20,14 @@ TABLE = ROOT / "src" / "hardware" / "clocks" / "H200-SXM.csv"
 HEAD = "# name,clocks,operations it bounds,median of |log(measured / bound)|: made by tools/fit_clocks.py; src/hardware/clocks.hpp says what each is"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "tests" / "kernel_figures")
-    args = parser.parse_args()
-    done = subprocess.run([args.program, "--clocks"], capture_output=True, text=True, check=True)
+def files(options):
+    done = subprocess.run([options.program, "--clocks"], capture_output=True, text=True, check=True)
     rows = []
     for line in done.stdout.splitlines():
         name, clocks, *rest = line.split(",")
         rows.append(",".join([name, f"{float(clocks):g}", *rest]))
-    return fitted.keep(TABLE, "\n".join([HEAD, *rows]) + "\n", args.check)
+    return {TABLE: "\n".join([HEAD, *rows]) + "\n"}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fitted.main(__doc__, files, ROOT / "build" / "tests" / "kernel_figures"))

@@ -13,25 +13,17 @@ once; those of measured curves come from build/tests/collective_figures. Needs n
 data/h200-ranks has no part in it: processes on one GPU over loopback sockets are no link of a fabric, and are predicted from their own measurements.
 """
 
-import argparse
 import collections
 import json
-import os
-import pathlib
 import subprocess
 import sys
 
+import collective_law as law
+import collective_systems as systems_of
 import fitted
+import numpy as np
 import tomllib
 from truth import ROOT
-
-try:
-    import collective_law as law
-    import collective_systems as systems_of
-    import numpy as np
-except ImportError as missing:
-    print(f"{missing}: numpy is needed; `scripts/setup python` puts it into .venv")
-    sys.exit(77)
 
 FABRICS = ROOT / "src" / "hardware" / "fabrics"
 TABLE = FABRICS / "protocols.csv"
@@ -169,18 +161,17 @@ def rows_of(systems, whole, program, table):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--program", default=str(ROOT / "build" / "tests" / "collective_figures"))
-    args = parser.parse_args()
-    table = pathlib.Path(os.environ.get("FORETRACE_PUBLIC", "")) / "collectives.csv.gz"
-    if not os.environ.get("FORETRACE_PUBLIC") or not table.is_file():
+    if not (folder := fitted.public_folder()) or not (table := folder / "collectives.csv.gz").is_file():
         print("fit_collectives: no published runs: set FORETRACE_PUBLIC")
         return 77
-    rows = rows_of(systems_of.read(table), systems_of.read(table, thin=False), args.program, table)
-    if not args.check:
-        print("\n".join(rows))
-    return fitted.keep(TABLE, "\n".join(rows) + "\n", args.check)
+
+    def files(options):
+        rows = rows_of(systems_of.read(table), systems_of.read(table, thin=False), options.program, table)
+        if not options.check:
+            print("\n".join(rows))
+        return {TABLE: "\n".join(rows) + "\n"}
+
+    return fitted.main(__doc__, files, ROOT / "build" / "tests" / "collective_figures")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ Rates are shares of what a streaming kernel reaches, costs of arithmetic so many
 other ones.
 """
 
-import argparse
 import gzip
 import json
 import math
@@ -154,11 +153,7 @@ def errors(kernels: list[Kernel], figures: dict[str, float]) -> list[float]:
     return out + [100 * ((start + k.bytes / 1e3 / STREAM / figures["statistics_share"]) / k.us - 1) for k in kernels if is_statistics(k)]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", "--output", type=Path, default=OUTPUT)
-    parser.add_argument("--check", action="store_true", help="print errors, write nothing; fail where the table differs")
-    options = parser.parse_args()
+def files(_) -> dict[Path, str]:
     kernels = [k for network, trace in TRACES.items() for k in read(network, ROOT / "data" / f"{trace}.json.gz")]
     figures = fit(kernels)
     values = {n: v for n, (v, *_) in figures.items()}
@@ -175,8 +170,8 @@ def main() -> int:
     head = "# figure,value,sample,spread: what kernels that torch.compile generates take (Inductor of PyTorch 2.11 on an H200);\n" \
            "# src/whatif/rewrite/generated_kernels.hpp says what each is. Written by tools/fit_compiled.py.\n"
     text = head + "".join(f"{n},{v:.4g},{s},{e:.2g}\n" for n, (v, s, e) in figures.items())
-    return fitted.keep(options.output, text, options.check)
+    return {OUTPUT: text}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fitted.main(__doc__, files))

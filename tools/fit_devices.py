@@ -15,7 +15,6 @@ Shares are rounded down to two digits: what nobody measured is not credited with
   the oldest of them; to a half, since three widths are all there are.
 """
 
-import argparse
 import collections
 import csv
 import json
@@ -53,10 +52,7 @@ def tensor_law():
     return round(2 * statistics.mean(powers)) / 2, NANOMETRES[oldest], powers
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    args = parser.parse_args()
+def files(_):
     files = [tomllib.loads(path.read_text()) for path in sorted(FOLDER.glob("*.toml"))]
     by_generation = collections.defaultdict(set)
     for f in files:
@@ -72,8 +68,8 @@ def main():
             f"bandwidth_share,{rounded_down(usual):g},{len(by_generation)} generations from {min(shares):g} to {max(shares):g}",
             f"pcie_share,{rounded_down(statistics.median(reached)):g},{len(reached)} copies from {min(reached):.3f} to {max(reached):.3f}",
             f"tensor_power,{power:g},{len(powers)} boards from {min(powers):.2f} to {max(powers):.2f}", f"tensor_node,{node:g},the oldest of them"]  # fmt: skip
-    return fitted.keep(TABLE, "\n".join(rows) + "\n", args.check)
+    return {TABLE: "\n".join(rows) + "\n"}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fitted.main(__doc__, files))

@@ -8,7 +8,6 @@ Two digits: the samples differ by more than the third. Most are medians, and `lo
 spreads or sums over all samples have there what comes out with one model or trace left out at a time.
 """
 
-import argparse
 import csv
 import gzip
 import json
@@ -176,14 +175,11 @@ def text():
     return "\n".join(lines) + "\n"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    args = parser.parse_args()
+def files(_):
     now = text()
     print(now, end="")
-    return fitted.keep(TABLE, now, args.check)
+    return {TABLE: now}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fitted.main(__doc__, files))

@@ -10,7 +10,6 @@ Events and single operations come from micro-benchmarks whose host speed is know
 beside each). What a step keeps of its traced time, and how far its speed follows the trace's, come from host times of phases.
 """
 
-import argparse
 import csv
 import gzip
 import math
@@ -344,7 +343,7 @@ def said(title: str, errors: list[float]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = fitted.parser(__doc__)
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "foretrace")
     parser.add_argument("-o", "--output", type=Path, default=OUTPUT)
     parser.add_argument("--without", metavar="NETWORK", help="leave this network's rows out")
@@ -368,7 +367,7 @@ def main() -> int:
         print(said("on another machine, both at one speed", elsewhere(every, again)))
         print("fully_shard, hooks of a unit:", *host_hooks.counts(), sep="\n  ")
         print(f"event_layer_us {again['event_layer_us']:.1f}, left {again['left']:.3f}, follows {again['follows']:.2f}")
-    return fitted.keep(options.output, csv_of(figures), options.check)
+    return fitted.keep({options.output: csv_of(figures)}, options.check)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ A convolution's time with ? behind it is one of a bad guess: the library asked i
 quarter of the time elsewhere in the tables (over fewer: as many times as it takes). Who tries algorithms would not have kept it.
 """
 
-import argparse
 import csv
 import gzip
 import json
@@ -27,6 +26,7 @@ import re
 import subprocess
 import sys
 
+import fitted
 import operation_rows
 from accuracy_tables import aligned, write_between
 from truth import ROOT
@@ -285,7 +285,7 @@ def figures(program, update_docs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = fitted.parser(__doc__)
     parser.add_argument("--scales", nargs="*", metavar="POOL")
     parser.add_argument("--further", action="store_true", help="with --scales: start from the scales there are")
     parser.add_argument("--check", action="store_true")
@@ -299,19 +299,13 @@ def main():
     files = {KERNELS / f"{DEVICE}.{table}.csv": text_of(table, shapes, bad) for table, shapes in measured(bad).items()}
     if args.scales is not None:
         files[KERNELS / f"{DEVICE}.scales.csv"] = scales(args.program, args.scales, args.further)
-    stale = [path.name for path, text in files.items() if not path.is_file() or path.read_text() != text]
     kept = {*files, KERNELS / f"{DEVICE}.scales.csv"}
     unknown = [path.name for path in sorted(KERNELS.glob("*.csv")) if path not in kept]
-    if args.check:
-        for name in stale:
-            print(f"{name}: not what the data say", file=sys.stderr)
-        for name in unknown:
-            print(f"{name}: nothing makes it", file=sys.stderr)
-        return 1 if stale or unknown else 0
-    for path, text in files.items():
-        path.write_text(text)
+    for name in unknown if args.check else ():
+        print(f"{name}: nothing makes it", file=sys.stderr)
+    for path, text in files.items() if not args.check else ():
         print(f"{path.name}: {text.count(chr(10)) - 2} shapes, {len(text) / 1e3:.0f} kB")
-    return 0
+    return fitted.keep(files, args.check) or int(args.check and bool(unknown))
 
 
 if __name__ == "__main__":

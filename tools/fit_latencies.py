@@ -10,7 +10,6 @@ steps of truth.jsonl that replay one graph. What JAX's host does behind a step n
 for takes longer than one that nobody waits for, less what the host does before the first kernel (build/foretrace finds that in the profiles).
 """
 
-import argparse
 import csv
 import gzip
 import json
@@ -18,7 +17,6 @@ import subprocess
 import sys
 from collections import defaultdict
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
 
 import fitted
@@ -163,16 +161,12 @@ def text_of(found):
     return "\n".join(lines) + "\n"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=Path, default=ROOT / "build" / "foretrace")
-    parser.add_argument("--check", action="store_true")
-    args = parser.parse_args()
+def files(options):
     text = text_of([*(samples_of(CLEAN / f"{name}.json.gz") for name in TRACES), *waits(), idle_sync(),
-                    *(collectives_of(RANKS / f"{name}.json.gz") for name in COLLECTIVE), *jax_tails(args.program)])
+                    *(collectives_of(RANKS / f"{name}.json.gz") for name in COLLECTIVE), *jax_tails(options.program)])
     print(text, end="")
-    return fitted.keep(TABLE, text, args.check)
+    return {TABLE: text}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fitted.main(__doc__, files, ROOT / "build" / "foretrace"))

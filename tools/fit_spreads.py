@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How far things lie off where no table of parameters says it beside them: src/hardware/spreads/*.csv.
+"""Default errors, where no table of parameters states its own: src/hardware/spreads/*.csv.
 
     tools/fit_spreads.py             writes the tables
     tools/fit_spreads.py --check     nothing is written; fails where a table is not what the measurements say
@@ -23,26 +23,19 @@ kernels.csv, of log time, from the tables of measured operations (build/tests/ke
 Two digits. Needs numpy and pandas. Exit 77: the folder is not there (kernels.csv is done all the same).
 """
 
-import argparse
 import collections
 import itertools
 import json
-import os
 import pathlib
 import subprocess
 import sys
 
 import fitted
+import gpu_accuracy as accuracy
+import numpy as np
+import train_transfer as training
+import transfer_tables as tables
 from truth import ROOT
-
-try:
-    import gpu_accuracy as accuracy
-    import numpy as np
-    import train_transfer as training
-    import transfer_tables as tables
-except ImportError as missing:
-    print(f"{missing}: numpy and pandas are needed; `scripts/setup python` puts them into .venv")
-    sys.exit(77)
 
 FOLDER = ROOT / "src" / "hardware" / "spreads"
 KERNELS = ROOT / "src" / "hardware" / "kernels"
@@ -109,16 +102,16 @@ def of_tables(program):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = fitted.parser(__doc__)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--programs", type=pathlib.Path, default=ROOT / "build" / "tests", help="the folder of gpu_figures and kernel_figures")
     args = parser.parse_args()
-    status = fitted.keep(FOLDER / "kernels.csv", "\n".join(of_tables(args.programs / "kernel_figures")) + "\n", args.check)
-    if not os.environ.get("FORETRACE_PUBLIC"):
+    status = fitted.keep({FOLDER / "kernels.csv": "\n".join(of_tables(args.programs / "kernel_figures")) + "\n"}, args.check)
+    if not (public := fitted.public_folder()):
         print("fit_spreads: no kernels of several GPUs: set FORETRACE_PUBLIC")
         return status or 77
-    rows = carried(pathlib.Path(os.environ["FORETRACE_PUBLIC"]), args.programs / "gpu_figures")
-    return fitted.keep(FOLDER / "transfer.csv", "\n".join(rows) + "\n", args.check) or status
+    rows = carried(public, args.programs / "gpu_figures")
+    return fitted.keep({FOLDER / "transfer.csv": "\n".join(rows) + "\n"}, args.check) or status
 
 
 if __name__ == "__main__":

@@ -33,8 +33,8 @@ import gpu_throughput
 import habitat_wave_scaling as habitat
 import published_products
 import train_transfer as training
-import transfer_model as model
 import transfer_tables as tables
+from devices import HARDWARE, Device
 from gpu_tables import TITLES, show, update_docs
 
 LEFT_OUT = HERE / "transfer-left-out"
@@ -63,11 +63,11 @@ LIMITS = {"models mean": (11.0, 10.2), "models max": (40.0, 37.0), "models mean,
 class Figures:
     """The library's answers."""
 
-    def __init__(self, program):
-        self.program = program
+    def __init__(self, program, left_out=LEFT_OUT):
+        self.program, self.left_out = program, left_out
 
     def ask(self, lines, without=None, laws_without=None):
-        weights = LEFT_OUT / f"{without}.csv" if without else None
+        weights = self.left_out / f"{without}.csv" if without else None
         command = [str(self.program)] + ([str(weights)] if weights and weights.exists() else [])
         if laws_without and (laws := LAWS_LEFT_OUT / f"{laws_without}.csv").exists():
             command = [str(self.program), "-", str(laws)]
@@ -90,7 +90,7 @@ class Sample:
 
 def spread_of(name):
     """Of src/hardware/spreads/transfer.csv (tools/fit_spreads.py)."""
-    rows = (line.split(",") for line in (model.FOLDER / "spreads" / "transfer.csv").read_text().splitlines())
+    rows = (line.split(",") for line in (HARDWARE / "spreads" / "transfer.csv").read_text().splitlines())
     return next(float(row[1]) for row in rows if row[0] == name)
 
 
@@ -109,44 +109,46 @@ def summary(errors):
             "worst_pair_pct": by_pair[worst], "by_target": by_target, "by_pair": by_pair}
 
 
+def alike_pairs(folder, op, tensors, sample):
+    """(origin, target, measured times of both, kernel us on the origin, bytes, blocks, threads, floors) of one operation whose kernel is the same everywhere."""
+    paths = sorted(folder.glob(f"gpu-kernels-fp32*/{op}.csv.gz"))
+    if not paths:
+        return
+    raw = pd.concat([tables.with_gpu(pd.read_csv(p)) for p in paths]).drop_duplicates(["B", "H", "gpu"])
+    raw["blocks"] = raw["Grid x"] * raw["Grid y"] * raw["Grid z"]
+    raw["threads"] = raw["Block x"] * raw["Block y"] * raw["Block z"]
+    every = raw.pivot(index=["B", "H"], columns="gpu", values="Latency") * 1e3
+    shape = {c: raw.pivot(index=["B", "H"], columns="gpu", values=c) for c in ("blocks", "threads")}
+    floors = {g: float(every[g].quantile(tables.FLOOR_QUANTILE)) for g in every.columns}
+    for o, t in itertools.permutations(every.columns, 2):
+        time = every[[o, t]].dropna()
+        if len(time) < 10:
+            continue
+        time = sample(time)
+        size = 4.0 * tensors * np.array([b * h for b, h in time.index], float)
+        above = time[o].values - HOST_SHARE * floors[o]
+        hidden = time[o].values < AT_FLOOR * floors[o]
+        kernel = np.where(hidden, np.minimum(size / (Device(o).streaming * 1e3) + 1.0, above), above)
+        yield o, t, time, np.maximum(kernel, 0.1), size, *(shape[c][o].loc[time.index].values for c in ("blocks", "threads")), floors
+
+
 def same_kernel_pairs(folder, figures, sample):
     """(origin, target, measured there, {whose: predicted}) of every operation and pair; ours beside Habitat's."""
     known = habitat.listed(folder)
     for op, (tensors, flop) in ALIKE.items():
-        paths = sorted(folder.glob(f"gpu-kernels-fp32*/{op}.csv.gz"))
-        if not paths:
-            continue
-        raw = pd.concat([tables.with_gpu(pd.read_csv(p)) for p in paths]).drop_duplicates(["B", "H", "gpu"])
-        raw["blocks"] = raw["Grid x"] * raw["Grid y"] * raw["Grid z"]
-        raw["threads"] = raw["Block x"] * raw["Block y"] * raw["Block z"]
-        every = raw.pivot(index=["B", "H"], columns="gpu", values="Latency") * 1e3
-        shape = {c: raw.pivot(index=["B", "H"], columns="gpu", values=c) for c in ("blocks", "threads")}
-        gpus = list(every.columns)
-        floors = {g: float(every[g].quantile(tables.FLOOR_QUANTILE)) for g in gpus}
-        devices = {g: model.Device(g) for g in gpus}
-        for o, t in itertools.permutations(gpus, 2):
-            time = every[[o, t]].dropna()
-            if len(time) < 10:
-                continue
-            time = sample(time, 150)
-            elements = np.array([b * h for b, h in time.index], float)
-            size = 4.0 * tensors * elements
-            hidden = time[o].values < AT_FLOOR * floors[o]
-            host = HOST_SHARE * floors[o]
-            kernel = np.where(hidden, np.minimum(size / (devices[o].streaming * 1e3) + 1.0, time[o].values - host), time[o].values - host)
-            kernel = np.maximum(kernel, 0.1)
-            blocks, threads = (shape[c][o].loc[time.index].values for c in ("blocks", "threads"))
+        for o, t, time, kernel, size, blocks, threads, floors in alike_pairs(folder, op, tensors, lambda rows: sample(rows, 150)):
+            origin = Device(o)
 
             def moved(kernel, gbs, o=o, t=t, size=size, blocks=blocks, threads=threads, floors=floors):
                 lines = [f"streams {gbs}", *(f"same_kernel {o} {t} {b} {int(n)} {int(th)} {us}" for b, n, th, us in zip(size, blocks, threads, kernel))]
                 return np.maximum(floors[t], HOST_SHARE * floors[t] + figures.ask(lines)[:, 0])
 
-            ho, hd = habitat.figures(devices[o], known), habitat.figures(devices[t], known)
-            g = habitat.gamma(flop * elements / size, hd)
-            reached = devices[o].streaming / devices[o].bandwidth
+            ho, hd = habitat.figures(origin, known), habitat.figures(Device(t), known)
+            g = habitat.gamma(flop * (size / (4.0 * tensors)) / size, hd)
+            reached = origin.streaming / origin.bandwidth
             answers = {"ours": moved(kernel, 0)}
             # The step's own streaming kernels tell the library what the origin reaches (TransferContext::learn).
-            answers |= {f"ours, origin reaches {x} of its bandwidth": moved(kernel * reached / x, x * devices[o].bandwidth) for x in RESCALED}
+            answers |= {f"ours, origin reaches {x} of its bandwidth": moved(kernel * reached / x, x * origin.bandwidth) for x in RESCALED}
             answers |= {"Habitat Eq. 2, roofline share": habitat.equation_2(time[o].values, blocks, threads, g, ho, hd),
                         "Habitat Eq. 2, memory only": habitat.equation_2(time[o].values, blocks, threads, 1.0, ho, hd),
                         "Habitat Eq. 1, roofline share": habitat.equation_1(time[o].values, blocks, threads, g, ho, hd)}  # fmt: skip
@@ -199,7 +201,7 @@ def move_products(figures, table, kind, rows, o, t, without):
 def of_tables(kind, without, name):
     """A parameter of the tables, not of the model; None where the file has none."""
     path = LEFT_OUT / f"{without}.csv"
-    text = (path if path.exists() else model.FOLDER / "transfer" / "products.csv").read_text()
+    text = (path if path.exists() else HARDWARE / "transfer" / "products.csv").read_text()
     match = re.search(rf"^{kind},any,{name},([\d.e+-]+)$", text, re.M)
     return float(match.group(1)) if match else None
 

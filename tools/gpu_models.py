@@ -11,8 +11,8 @@ import habitat_wave_scaling as habitat
 import neusight_published
 import numpy as np
 import pandas as pd
-import transfer_model as model
 import transfer_tables as tables
+from devices import Device
 
 NO_KERNEL = 0.25  # of the time its operands would need: an operation this fast moved nothing
 LAYER = re.compile(r"\b(?:h|layer|layers|block|blocks)\.0\b")
@@ -57,7 +57,7 @@ def operations(path, layers):
 def pieces(ops, o):
     """(element-wise: bytes, us, times), (products: kind, (b, m, n, k), us, times), us that no kernel took."""
     same, products, kept = [], [], 0.0
-    bandwidth = model.Device(o).streaming
+    bandwidth = Device(o).streaming
     for kind, sizes, forward, backward, times in ops:
         if kind == "same_kernel":
             for us in (forward, backward):
@@ -96,7 +96,7 @@ def ours(figures, ops, o, t, without):
 def others(ops, o, t, known):
     """The same sum by the ratio of rooflines and by Habitat's wave scaling."""
     same, products, kept = pieces(ops, o)
-    do, dt = model.Device(o), model.Device(t)
+    do, dt = Device(o), Device(t)
     ho, ht = habitat.figures(do, known), habitat.figures(dt, known)
     roofline = scaled = kept
     for _, us, times in same:
@@ -132,7 +132,7 @@ def read_cases(folder):
 def left_out_of(t):
     """Files of parameters without this GPU, and without its generation. The A100 of 40 and 80 GB are one chip: whichever is the
     target, neither was fitted to."""
-    return "A100-PCIe-40GB" if t.startswith("A100") else t, f"generation-{model.Device(t).generation}"
+    return "A100-PCIe-40GB" if t.startswith("A100") else t, f"generation-{Device(t).generation}"
 
 
 def models(folder, figures):

@@ -18,8 +18,8 @@
 #include <string_view>
 #include <utility>
 
-#include "foretrace/hardware/collective.hpp"
 #include "foretrace/hardware/device.hpp"
+#include "hardware/collective.hpp"
 #include "hardware/cost_attention.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/cost_recurrent.hpp"
@@ -46,9 +46,12 @@ T required(Result<T> found) {
 
 const Device& device_named(const std::string& name) {
   static std::map<std::string, Device> seen;
-  auto it = seen.find(name);
-  if (it == seen.end()) it = seen.emplace(name, required(find_device(name))).first;
-  return it->second;
+  const auto it = seen.find(name);
+  if (it != seen.end()) return it->second;
+  Device device = required(find_device(name));
+  // TF32's rate is half of half precision's on every GPU; device files hold it rounded to half a TFLOP/s.
+  if (device.tflops_tf32 > 0) device.tflops_tf32 = device.tflops_bf16 / 2;
+  return seen.emplace(name, std::move(device)).first->second;
 }
 
 Dtype dtype_named(std::string_view name, const Device& d) {
@@ -241,20 +244,14 @@ __attribute__((visibility("default"))) int evaluate(const char* law, const char*
   }
 }
 
-/// What the library says of a device or of work, in words: "architecture DEVICE", "relative DEVICE",
-/// "recurrent PASS DTYPE DEVICE" with a row as of its law.
+/// In words: "relative" is the measured architecture most like the device's own; "fwd fp16", with a row as of the law of recurrent
+/// layers, the kind of that law.
 __attribute__((visibility("default"))) const char* describe(const char* what, const char* device, const double* row) {
   const Device& d = device_named(device);
   const std::string asked = what;
+  if (asked == "relative") return (last() = relative_of(d)).c_str();
   Recurrent rnn;
-  if (asked == "architecture") {
-    last() = architecture(d);
-  } else if (asked == "relative") {
-    last() = relative_of(d);
-  } else {
-    const Work w = recurrent_work(asked, d, {row, 7}, rnn);
-    last() = recurrent_kind(w, rnn);
-  }
-  return last().c_str();
+  const Work w = recurrent_work(asked, d, {row, 7}, rnn);
+  return (last() = recurrent_kind(w, rnn)).c_str();
 }
 }

@@ -47,9 +47,11 @@ THRESHOLDS: dict[str, dict[str, str]] = {
         "kEnough": "calls that tell a speed from too few",
     },
     "src/host/unprofiled.cpp": {"kMeasuredSpread": "a measured step from one that the prior may contradict"},
-    "src/whatif/predict/bands.cpp": {"kMuchFrozen": "gaps and latencies from waits nobody explains"},
     "src/whatif/model/bound.hpp": {"·kBusyGpu": "a step that the GPU bounds from one that waits for the CPU"},
-    "src/whatif/predict/predictor.hpp": {"kMostFrozenShare": "steps that are predicted from those that are declined"},
+    "src/whatif/predict/predictor.hpp": {
+        "kNotableFrozenShare": "gaps and latencies from waits that nothing explains",
+        "kMostFrozenShare": "steps that are predicted from those that are declined",
+    },
     "src/whatif/catalogue/dataloader.cpp": {"kWaited": "a batch that was there from one that was waited for"},
     "src/whatif/rewrite/optimizer.cpp": {"·kFewer": "another update from the same, counted a little differently"},
     "src/whatif/dataflow/saved_tensors.cpp": {"kStatistic": "statistics of a norm from activations"},

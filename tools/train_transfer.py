@@ -20,17 +20,15 @@ and `burst` (ms) is how long a product lasts that is halfway to the limit. All t
 goes on for minutes.
 """
 
-import argparse
 import functools
 import itertools
 import pathlib
-import sys
 
+import fitted
+import laws
 import numpy as np
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import transfer_model as model
 import transfer_tables as tables
+from devices import HARDWARE, Device, default
 
 TILES = {
     "half": "256x128 128x256 128x128 256x64 64x256 128x64 64x128 64x64 64x32 32x64 64x16 16x64",
@@ -48,11 +46,8 @@ FITTED_ENERGY = {"half": (3.0, 1.0, 9.0), "conv": (20.0, 10.0, 30.0)}
 ANY_PRIOR, ARCH_PRIOR = 0.3, 1.0
 ROWS = 150  # of each GPU
 BURST = 1.5  # times the power limit, that short rows of tables timed one by one draw
+TRANSFORM = (0.4, 0.05, 3.0)  # of convolutions: traffic of Winograd's transforms, as a share of all they read and write
 CARRY = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-
-
-def tiles_of(kind):
-    return [tuple(int(x) for x in t.split("x")) for t in TILES[kind].split()]
 
 
 def held_back(free_us, limited_us, burst_ms):
@@ -61,21 +56,36 @@ def held_back(free_us, limited_us, burst_ms):
     return free_us + (limited_us - free_us) * lasts / (1 + lasts)
 
 
+def law_times(kind, p, gpu, rows, element_bytes, power=1.0):
+    columns = [rows.batch, rows.m, rows.n, rows.k, element_bytes, 0, power]
+    if kind == "conv":  # 0 images: not by Winograd's algorithms
+        columns += [np.where((rows.kernel == 3) & (rows.stride == 1), rows.images, 0), rows.channels, rows["size"], rows.out_channels, rows.out_size]
+    return laws.product_us(p, TILES[kind], kind, gpu, columns)
+
+
+def table_times(kind, table, p, gpu, rows):
+    """The rows of a table by these parameters, host and bursts included."""
+    us = law_times(kind, p, gpu, rows, table.element_bytes)
+    if "burst" in p:
+        us = held_back(law_times(kind, p, gpu, rows, table.element_bytes, BURST), us, p["burst"])
+    return np.maximum(table.floors[gpu], p["host"] * table.floors[gpu] + us) if table.has_host else us
+
+
 class Fit:
     """One kind of product over the GPUs given."""
 
     def __init__(self, kind, table, gpus):
         self.kind, self.table, self.gpus = kind, table, gpus
-        own = (model.CONV_BOUNDS if kind == "conv" else {}) | ({"energy": FITTED_ENERGY[kind]} if kind in FITTED_ENERGY else {})
+        own = ({"transform": TRANSFORM} if kind == "conv" else {}) | ({"energy": FITTED_ENERGY[kind]} if kind in FITTED_ENERGY else {})
         self.fixed = {"energy": ENERGY[kind]} if kind in ENERGY else {}
         if kind in ENERGY:  # one law of energy for all of them
-            self.fixed["shrink"] = model.ENERGY_BY_NODE["fp32"]
-        elif not any(table.devices[g].nanometres > 12 for g in gpus):
-            self.fixed["shrink"] = model.ENERGY_BY_NODE["half"]
+            self.fixed["shrink"] = 1.0
+        elif not any(table.devices[g].generation == "6" for g in gpus):  # whose transistors are wider than 12 nm
+            self.fixed["shrink"] = default("tensor_power")
         of_tables = {"host": (0.6, 0.05, 1.0)} if table.has_host else {}
         if table.has_host and kind in ENERGY:
             of_tables["burst"] = (1.5, 0.02, 20.0)
-        self.bounds = {**model.BOUNDS, **own, **of_tables}
+        self.bounds = {**laws.PRODUCT, **own, **of_tables}
         self.names = [n for n in self.bounds if n not in self.fixed]
         self.rows = {g: self.sample(g) for g in gpus}
 
@@ -97,17 +107,7 @@ class Fit:
         return np.array(z)
 
     def times(self, p, gpu, rows):
-        dev, tiles = self.table.devices[gpu], tiles_of(self.kind)
-        if self.kind == "conv":
-            us = model.conv_us(p, tiles, rows.images, rows.channels, rows["size"], rows.out_channels, rows.kernel, rows.stride, rows.out_size, dev)
-        else:
-            us = model.product_us(p, tiles, rows.batch, rows.m, rows.n, rows.k, self.table.element_bytes, dev, self.kind)
-            if "burst" in p:
-                free = model.product_us(p, tiles, rows.batch, rows.m, rows.n, rows.k, self.table.element_bytes, dev.drawing(BURST), self.kind)
-                us = held_back(free, us, p["burst"])
-        if not self.table.has_host:
-            return us
-        return np.maximum(self.table.floors[gpu], p["host"] * self.table.floors[gpu] + us)
+        return table_times(self.kind, self.table, p, gpu, rows)
 
     def run(self, gpus, start, prior, steps):
         """Parameters of these GPUs, drawn to `start`. A power limit that holds nothing back has no slope, so that what fits better is
@@ -200,18 +200,18 @@ def left_out(folder):
     gpus = tables.product_gpus(folder)
     sets = {g: {g} for g in gpus}
     for g in gpus:
-        sets.setdefault(f"generation-{model.Device(g).generation}", set()).add(g)
+        sets.setdefault(f"generation-{Device(g).generation}", set()).add(g)
     return sets
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = fitted.parser(__doc__)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--without", help="a device to leave out")
     parser.add_argument("--each", type=pathlib.Path, help="write one file per device left out into this folder")
     parser.add_argument("--carried", action="store_true", help="how far the files miss, into the files")
     parser.add_argument("--only", action="append", choices=KINDS, help="fit this kind again; the others stay as they are in the files")
-    parser.add_argument("-o", "--output", type=pathlib.Path, default=model.FOLDER / "transfer" / "products.csv")
+    parser.add_argument("-o", "--output", type=pathlib.Path, default=HARDWARE / "transfer" / "products.csv")
     args = parser.parse_args()
     if args.carried:
         import transfer_carried

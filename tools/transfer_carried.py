@@ -16,71 +16,53 @@ A file that leaves a GPU out is not told what was missed on that GPU. Needs nump
 """
 
 import itertools
-import pathlib
-import subprocess
+import tempfile
+from pathlib import Path
 
+import gpu_accuracy
 import gpu_models
+import laws
 import numpy as np
 import train_transfer as training
-import transfer_model as model
 import transfer_tables as tables
+from devices import HARDWARE
+from truth import ROOT
 
-LEFT_OUT = pathlib.Path(__file__).resolve().parent / "transfer-left-out"
 KINDS = ("half", "fp32", "fp32-batched", "conv")
 NAMES = ("common_known", "common_new", "most_common", "spread_known", "spread_new")
 BAND = 1.2816  # standard deviations to either side of a band of 80 %
 ROWS = 300  # of a pair
 GROUP = 20  # products that stand for a step; with 6 or 50 the slopes are the same to 0.1
 SEEN = 0.95  # of the groups lie within the bound
+# What FP32's whole models are tried with: the first of each is where the others are left.
+TRIED = {"common_known": (0.8, 0.4, 0.6, 1.0), "common_new": (0.3, 0.0, 0.15, 0.5), "most_common": (0.3, 0.15, 0.2, 0.5, 1.0)}
+PROGRAM = ROOT / "build" / "tests" / "gpu_figures"
 
 
 def set_of(sets, device):
-    return next(sets[arch] for arch in (device.arch, device.relative, "any") if arch in sets)
+    return next(sets[arch] for arch in (device.arch, laws.describe("relative", device.name), "any") if arch in sets)
 
 
-# What FP32's whole models are tried with: the first of each is where the others are left.
-TRIED = {"common_known": (0.8, 0.4, 0.6, 1.0), "common_new": (0.3, 0.0, 0.15, 0.5), "most_common": (0.3, 0.15, 0.2, 0.5, 1.0)}
-PROGRAM = pathlib.Path(__file__).resolve().parent.parent / "build" / "tests" / "gpu_figures"
+class Tried(gpu_accuracy.Figures):
+    """The library's answers with other values in the files that leave a GPU out."""
 
+    same_kernels: dict = {}
 
-class Law:
-    """Answers what tools/gpu_models.py asks: products by the law of transfer_model.py, other kernels by the library."""
+    def __init__(self, values, folder):
+        super().__init__(PROGRAM, folder)
+        for path in gpu_accuracy.LEFT_OUT.glob("*.csv"):
+            sets = training.read_weights(path)
+            for by_architecture in sets.values():
+                for p in by_architecture.values():
+                    p.update(values)
+            (folder / path.name).write_text(training.text_of(sets))
 
-    known: dict = {}
-
-    def __init__(self, values):
-        self.values, self.files = values, {}
-
-    def ask(self, lines, without=None):
-        if lines[0].startswith("same_kernel"):
-            if (key := tuple(lines)) not in self.known:
-                done = subprocess.run([str(PROGRAM)], input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
-                self.known[key] = np.array(done.stdout.split(), float).reshape(len(lines), -1)
-            return self.known[key]
-        if without not in self.files:
-            self.files[without] = training.read_weights(LEFT_OUT / f"{without}.csv")
-        common = {line.split()[1]: float(line.split()[2]) for line in lines if line.startswith("common")}
-        asked = [line.split() for line in lines if line.startswith("product")]
-        out = np.zeros((len(asked), 3))
-        for kind in {words[1] for words in asked}:
-            rows = [i for i, words in enumerate(asked) if words[1] == kind]
-            here, there = (model.Device(asked[0][i]) for i in (2, 3))
-            out[rows] = self.moved(kind, here, there, np.array([[float(x) for x in asked[i][4:]] for i in rows]), common.get(kind, 0.0), self.files[without][kind])
-        return out
-
-    def moved(self, kind, here, there, rows, common, sets):
-        """Model there and here and what is carried, as transfer.cpp has it."""
-        tiles, (b, m, n, k, size, us) = training.tiles_of(kind), rows.T
-        before, after = (model.product_us(set_of(sets, d), tiles, b, m, n, k, 4, d, kind) for d in (here, there))
-        own = np.log(us / before) - common
-        noise = np.clip(own, -0.7, 0.7)
-        if here.arch == there.arch:
-            carried = common + own
-        else:
-            shared = self.values["common_known" if here.arch in sets else "common_new"]
-            carried = shared * np.clip(common, -self.values["most_common"], self.values["most_common"]) + own - noise + sets["any"]["carry_other"] * noise
-        bound = np.maximum(2 * b * m * n * k / (there.tflops["fp32"] * 1e6), size * b * (m * n + m * k + k * n) / (there.bandwidth * 1e3))
-        return np.stack([before, after, np.maximum(after * np.exp(carried), bound)], axis=1)
+    def ask(self, lines, without=None, laws_without=None):
+        if not lines[0].startswith("same_kernel"):
+            return super().ask(lines, without)
+        if (key := tuple(lines)) not in self.same_kernels:  # they do not depend on the values
+            self.same_kernels[key] = super().ask(lines)
+        return self.same_kernels[key]
 
 
 class Models:
@@ -88,7 +70,11 @@ class Models:
 
     def __init__(self, folder):
         start = {name: values[0] for name, values in TRIED.items()}
-        self.rows = {(name, v): gpu_models.models(folder, Law(start | {name: v}))["rows"] for name, values in TRIED.items() for v in values}
+        self.rows = {}
+        for name, values in TRIED.items():
+            for v in values:
+                with tempfile.TemporaryDirectory() as scratch:
+                    self.rows[name, v] = gpu_models.models(folder, Tried(start | {name: v}, Path(scratch)))["rows"]
 
     def best(self, without):
         def missed(name, value):
@@ -107,19 +93,15 @@ class Kind:
         self.cached_groups: list = []
 
     def sets(self, without):
-        path = LEFT_OUT / f"{without}.csv" if without else model.FOLDER / "transfer" / "products.csv"
+        path = gpu_accuracy.LEFT_OUT / f"{without}.csv" if without else HARDWARE / "transfer" / "products.csv"
         if path not in self.read:
             self.read[path] = training.read_weights(path)[self.kind]
         return self.read[path]
 
-    def times(self, p, gpu, rows):
-        fit = training.Fit.__new__(training.Fit)
-        fit.kind, fit.table = self.kind, self.table
-        return fit.times(p, gpu, rows)
-
     def missed(self, sets, gpu, rows, own=True):
         device = self.table.devices[gpu]
-        return np.log(rows[gpu].values / self.times(set_of(sets, device) if own else sets["any"], gpu, rows))
+        p = set_of(sets, device) if own else sets["any"]
+        return np.log(rows[gpu].values / training.table_times(self.kind, self.table, p, gpu, rows))
 
     def pairs(self):
         for o, t in itertools.permutations(self.table.devices, 2):
@@ -184,7 +166,7 @@ def write(folder, shipped):
             kinds[name] = Kind(folder, name)
             kinds[name].cached_errors, kinds[name].cached_groups = kinds[name].errors(), kinds[name].groups()
     models = Models(folder) if PROGRAM.exists() and gpu_models.read_cases(folder) else None
-    files = {shipped: set()} | {LEFT_OUT / f"{name}.csv": gpus for name, gpus in training.left_out(folder).items()}
+    files = {shipped: set()} | {gpu_accuracy.LEFT_OUT / f"{name}.csv": gpus for name, gpus in training.left_out(folder).items()}
     for path, without in files.items():
         sets = training.read_weights(path)
         for name, kind in kinds.items():

@@ -10,7 +10,7 @@ import re
 
 import numpy as np
 import pandas as pd
-import transfer_model as model
+from devices import DEVICES, Device
 
 GEMM_COLUMNS = {"a100_sxm": "A100-SXM4-80GB", "l40s": "L40S", "h100_sxm": "H100-SXM5", "h200_sxm": "H200-SXM", "b200_sxm": "B200",
                 "gb200_sxm": "GB200", "gb200": "GB200", "l4": "L4", "a10": "A10", "a40": "A40", "h800_sxm": "H800-SXM5",
@@ -30,9 +30,9 @@ def _key(name):
 def device_names():
     """{key: stem} of every device file, by stem and by what drivers call it."""
     names = {}
-    for path in sorted((model.FOLDER / "devices").glob("*.toml")):
+    for path in sorted(DEVICES.glob("*.toml")):
         names[_key(path.stem)] = path.stem
-        for driver in model.Device(path.stem).driver_names:
+        for driver in Device(path.stem).driver_names:
             names.setdefault(_key(driver), path.stem)
     return names
 
@@ -91,7 +91,7 @@ def product_table(folder, kind):
         gpus = [g for g in found.values() if g]
         d[gpus] *= 1e3
         d["batch"] = 1
-        return Table(d[["batch", "m", "n", "k", *gpus]], {g: model.Device(g) for g in gpus}, False, 2)
+        return Table(d[["batch", "m", "n", "k", *gpus]], {g: Device(g) for g in gpus}, False, 2)
     name, keys = {"fp32": ("linear", list("BMNK")), "fp32-batched": ("bmm", list("BMNK")),
                   "conv": ("conv", ["B", "Input_Channel", "Output_Channel", "Kernel_Szie", "Input_Size", "Stride", "Padding"])}[kind]  # fmt: skip
     # Tables of GPUs measured later lie beside the first, `gpu-kernels-fp32-h100`; they need not hold the same shapes.
@@ -110,7 +110,7 @@ def product_table(folder, kind):
         # launched grid is K over the kernel's tile by M over its other side, and never depends on N.
         rows = w[list("BMNK")].rename(columns={"B": "batch", "M": "m", "K": "n", "N": "k"})
     rows = pd.concat([rows, w[gpus]], axis=1)
-    return Table(rows, {g: model.Device(g) for g in gpus}, True, 4)
+    return Table(rows, {g: Device(g) for g in gpus}, True, 4)
 
 
 def product_gpus(folder):

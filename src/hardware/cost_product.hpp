@@ -2,7 +2,7 @@
 // The law of matrix products, the only one: the time of a product on any GPU, from its device figures: tiles in waves over the
 // SMs, under the roofline, the power limit and memory. Parameters are plain data: transfer/products.csv, fitted by
 // tools/train_transfer.py to products measured on thirteen GPUs, and for the architecture of an H200 transfer/H200-SXM.csv, fitted
-// by tools/fit_products.py to those of data/. tools/transfer_model.py holds the same formula for training.
+// by tools/fit_products.py to those of data/. The tools ask this very function (tools/laws.cpp).
 // What-ifs ask it for a product before and after a change, with what measured ones tell beside it (cost_gemm.cpp); the transfer
 // asks it for the GPU a product was measured on and for the one it goes to.
 //
@@ -30,7 +30,7 @@ enum class ProductKind : std::uint8_t { kHalf, kFp32, kFp32Batched, kConv, kTf32
 inline constexpr std::size_t kProductKinds = 5;
 std::string_view to_string(ProductKind kind);
 
-/// One set of parameters; tools/transfer_model.py says what each means and between which bounds it was looked for.
+/// One set of parameters; tools/laws.py says what each means and between which bounds it was looked for.
 struct ProductWeights {
   double start = 0, pad = 0, share = 1, traffic = 0, start_k = 0, fill = 0, step = 0, load = 1, round = 0, memory = 1,
          cache = 0, hit = 0, blend = 2, split = 0, energy = 0, shrink = 0;

@@ -3,7 +3,7 @@
 // patches (cost_product.hpp) with parameters of its own for each pass, element type, memory layout and kind of filter, and what
 // a library does beside it: copies into the layout its kernels read, channels filled up to what tensor cores load at once, groups
 // filled up to the smallest tile; in strict fp32 Winograd's algorithm where it is faster. Parameters are plain data,
-// convolutions/*.csv, written by tools/fit_convolutions.py, which holds the same formula.
+// convolutions/*.csv, written by tools/fit_convolutions.py.
 //
 // On the silicon they were measured on the law follows the device's figures. Elsewhere it is the product of the patches by the
 // architecture's own parameters, and what a convolution takes there beyond twice its product (groups done one by one, kernels

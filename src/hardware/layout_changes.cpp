@@ -17,7 +17,7 @@ constexpr std::string_view kFromLast = "nhwcToNchwKernel";
 // What is a product as it lies (one tap, no stride, no groups) needs no copy on tensor cores, one channel to a group has kernels for
 // both layouts, and strict fp32 has kernels for weight gradients in either.
 //
-// Of 29,100 forward passes and gradients in data/h200-operations (cuDNN's heuristic; tools/fit_operations.py --copies) 94 % have copies
+// Of 29,100 forward passes and gradients in data/h200-operations (cuDNN's heuristic) 94 % have copies
 // where this says so and none elsewhere, and 88 % as many: of those in half precision and NCHW 92 to 94 %, of weight gradients in tf32 76 %, where cuDNN
 // at times takes a kernel that reads NCHW. Groups it may do one after the other, each with copies of its own: here they are three.
 bool copies(const work::Work& w, const Convolution& c) {

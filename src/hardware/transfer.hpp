@@ -13,6 +13,9 @@
 
 namespace foretrace::hardware {
 
+/// Standard deviation of log time for a kernel that no model carries to another GPU. Nobody measured one: a choice.
+inline constexpr double kUntransferableSigma = 0.5;
+
 /// The time on `to` of one GPU task that took `measured_ns` on `from`. `operation_ns` is what all kernels of its operation took
 /// together (the work describes all of them); `shape` is the task's own launch, all zero when the trace does not tell. The
 /// same device gives the measured time, to the nanosecond.

@@ -4,8 +4,6 @@
 //
 //   product KIND ORIGIN TARGET batch m n k element_bytes measured_us      -> model_us on the origin, model_us on the target, transferred us
 //   conv    ORIGIN TARGET images channels size out_channels kernel stride padding measured_us   -> the same, of a square fp32 convolution
-//   convolution PASS TYPE LAYOUT DEVICE images channels size out_channels kernel stride padding dilation groups   -> us by the law of
-//                                                                            convolutions with the parameters measured here
 //   common  KIND value                                                    -> nothing; what a whole step misses, for the products that follow
 //   power   FACTOR                                                        -> nothing; the limits of power of all GPUs, from here on, times this
 //   streams GB_PER_S                                                      -> nothing; what streaming kernels reach on the origin, 0: its file's
@@ -28,7 +26,6 @@
 #include <string>
 
 #include "hardware/cost_product.hpp"
-#include "hardware/law_conv.hpp"
 #include "hardware/laws.hpp"
 #include "hardware/occupancy.hpp"
 #include "hardware/transfer.hpp"
@@ -72,24 +69,6 @@ Work conv_work(std::istringstream& in) {
   c.out_h = c.out_w = (size + 2 * padding - kernel) / std::max<std::int64_t>(1, c.stride) + 1;
   refresh(w);
   return w;
-}
-
-// "fwd half nhwc DEVICE", then the sizes.
-double law_of_convolution(std::istringstream& in) {
-  std::string pass, type, layout, on;
-  in >> pass >> type >> layout >> on;
-  Work w(pass == "wgrad" ? Family::kConvWeightGrad : pass == "dgrad" ? Family::kConvDataGrad : Family::kConvForward);
-  w.dtype = w.out_dtype = type == "half" ? Dtype::kFp16 : type == "tf32" ? Dtype::kTf32 : Dtype::kFp32;
-  Convolution c;
-  std::int64_t size = 0, kernel = 0, padding = 0;
-  in >> c.input[0] >> c.input[1] >> size >> c.out_channels >> kernel >> c.stride >> padding >> c.dilation >> c.groups;
-  c.channels_last = layout == "nhwc";
-  c.input[2] = c.input[3] = size;
-  c.kernel_h = c.kernel_w = kernel;
-  c.out_h = c.out_w = (size + 2 * padding - c.dilation * (kernel - 1) - 1) / std::max<std::int64_t>(1, c.stride) + 1;
-  w.kind = c;
-  refresh(w);
-  return convolution_as_measured_us(w, device(on));
 }
 
 }  // namespace
@@ -149,8 +128,6 @@ int main(int argc, char** argv) {
       fmt::format_to(std::back_inserter(out), "{} {} {} {}\n", before, after, cost.ns / 1e3, cost.sigma);
     } else if (what == "power") {
       in >> power_factor;
-    } else if (what == "convolution") {
-      fmt::format_to(std::back_inserter(out), "{}\n", law_of_convolution(in));
     } else if (what == "common") {
       std::string kind;
       double value = 0;

@@ -2,6 +2,7 @@
 C++ and the command line: tests/unit/one_driver_test.cpp.)"""
 
 import json
+import re
 
 import foretrace
 import pytest
@@ -57,6 +58,51 @@ def test_a_stack_on_workers_and_on_another_gpu(step):
     on_workers = step.predict(*STACK, "ddp:workers=8,fabric=100GbE")
     assert numbers(step.scale(8, *STACK, fabric="100GbE")) == numbers(on_workers)
     assert numbers(step.on("A100-SXM4-80GB", *STACK)) == numbers(step.predict(*STACK, "gpu:to=A100-SXM4-80GB"))
+
+
+# Each stack tells something else apart: tf32 has no effect on a V100, and has one on an A100.
+STACKS = (("tf32", "gpu:to=V100-SXM2-16GB"), ("tf32", "gpu:to=A100-SXM4-80GB"), ("amp:dtype=bf16", "ddp:workers=8,fabric=100GbE"))
+
+
+def answered(capfd, *words):
+    status = _core.run([words[0], str(EXAMPLE), *words[1:], "--json"])
+    return status, json.loads(capfd.readouterr().out)
+
+
+def in_ns(shown):
+    return tuple(round(shown[key] * 1e6) for key in ("ms", "low_ms", "high_ms"))
+
+
+def test_the_catalogue_on_the_command_line_and_from_python(step, capfd):
+    required = {"to": "A100-SXM4-80GB", "select": "'*'"}
+    changes = []
+    for info in foretrace.whatifs():
+        given = [f"{p.name}={required.get(p.name, 2)}" for p in info.parameters if p.required]
+        changes.append(info.name + (":" + ",".join(given) if given else ""))
+    assert len(changes) > 30
+    _, said = answered(capfd, "whatif", *changes)
+    for change, shown in zip(changes, said["predictions"], strict=True):
+        asked = step.predict(change)
+        assert (shown.get("declined") is None) == (asked.declined is None), change
+        if asked.declined is None:
+            assert in_ns(shown) == (asked.step, asked.low, asked.high), change
+
+
+@pytest.mark.parametrize("stack", STACKS, ids=" + ".join)
+def test_a_stack_at_every_door(step, stack, tmp_path, capfd):
+    asked = step.predict(*stack)
+    expected = (asked.step, asked.low, asked.high)
+    assert asked.declined is None
+    _, stacked = answered(capfd, "whatif", *stack, "--stack")
+    assert in_ns(stacked["predictions"][0]) == expected
+    strategy = tmp_path / "strategy.json"
+    strategy.write_text(json.dumps({"schema": 1, "whatifs": stack}))
+    _, planned = answered(capfd, "whatif", "--strategy", str(strategy))
+    assert in_ns(planned["predictions"][0]) == expected
+    page = tmp_path / "page.html"
+    step.report(page, *stack)
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.S)[1])
+    assert in_ns(data["best"]) == expected
 
 
 def test_advice_is_what_each_change_gives(step):

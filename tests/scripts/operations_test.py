@@ -1,6 +1,5 @@
-"""Measured operations: the trace that is written of them, how they are compared, and that the kernel table is made of them."""
+"""The kernel tables are made of the measured operations."""
 
-import json
 import sys
 import tempfile
 import unittest
@@ -9,11 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-import itertools
-
 import fit_kernels
-import fit_operations
-import operation_rows
 
 
 def row(kind, name, which, shape, kernels="k x1@10.00", dtype="bf16", layout="", us=10.0):
@@ -21,82 +16,15 @@ def row(kind, name, which, shape, kernels="k x1@10.00", dtype="bf16", layout="",
             "kernels": kernels, "sizes": {k: int(v) for k, v in (i.split("=") for i in shape.split(";"))}}
 
 
-def traced(rows):
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "t.json"
-        spelt = operation_rows.write_trace(rows, path)
-        return spelt, json.loads(path.read_text())["traceEvents"]
-
-
-class Trace(unittest.TestCase):
-    def test_a_gradient_says_which_one_it_is_and_how_its_tensors_lie(self):
-        shape = "n=8;c=16;h=14;w=14;k=32;r=3;s=3;stride=2;pad=1;dilation=1;groups=1"
-        _, events = traced([row("conv", "strided", "wgrad", shape, layout="nhwc")])
-        op = events[0]
-        self.assertEqual(op["name"], "aten::convolution_backward")
-        self.assertEqual(op["args"]["Input Dims"][:3], [[8, 32, 7, 7], [8, 16, 14, 14], [32, 16, 3, 3]])
-        self.assertEqual(op["args"]["Input Strides"][1], [16 * 196, 1, 16 * 14, 16])
-        self.assertEqual(op["args"]["Concrete Inputs"][10], "[False, True, False]")
-
-    def test_every_kernel_is_launched_inside_its_operation_and_no_two_overlap(self):
-        spelt, events = traced([row("gemm", "linear", "fwd", "m=4;n=8;k=16", "a x2@6.00 | b x1@4.00")] * 3)
-        self.assertEqual(len(spelt), 3)
-        kernels = [e for e in events if e["cat"] == "kernel"]
-        self.assertEqual([k["dur"] for k in kernels[:3]], [3.0, 3.0, 4.0])
-        calls = {e["args"]["correlation"]: e for e in events if e["cat"] == "cuda_runtime"}
-        for i, k in enumerate(kernels):
-            op, call = events[i // 3], calls[k["args"]["correlation"]]
-            self.assertLess(op["ts"], call["ts"])
-            self.assertLess(call["ts"] + call["dur"], op["ts"] + op["dur"])
-        for a, b in itertools.pairwise(kernels):
-            self.assertLessEqual(a["ts"] + a["dur"], b["ts"])
-
-    def test_kernels_of_other_operations_are_left_out(self):
-        spelt, events = traced([row("rows", "softmax", "bwd", "rows=8;c=16", "vectorized_elementwise_kernel x1@4.00 | softmax_warp_backward x1@6.00")])
-        self.assertEqual(spelt[0]["kernel_us"], 6.0)
-        self.assertEqual([e["name"] for e in events if e["cat"] == "kernel"], ["softmax_warp_backward"])
-
-    def test_masks_and_copies_around_attention_are_left_out(self):
-        kernels = "elementwise_kernel<where> x1@4.00 | Memset (Device) x1@1.00 | cudnn_generated_fort_native_sdpa x1@6.00 | reduce_kernel x1@2.00"
-        spelt, _ = traced([row("sdpa", "fused", "fwd", "b=2;h=4;kv=4;q=8;s=8;d=64", kernels, layout="mask")])
-        self.assertEqual(spelt[0]["kernel_us"], 9.0)
-        spelt, _ = traced([row("sdpa", "fused", "bwd", "b=2;h=4;kv=4;q=8;s=8;d=64", kernels, layout="mask")])
-        self.assertEqual(spelt[0]["kernel_us"], 7.0)
-
-    def test_streams_say_how_their_operands_lie(self):
-        _, events = traced([row("streams", "transpose", "fwd", "rows=6;c=4", "elementwise_kernel x1@4.00")])
-        self.assertEqual(events[0]["name"], "aten::copy_")
-        self.assertEqual(events[0]["args"]["Input Dims"][:2], [[4, 6], [4, 6]])
-        self.assertEqual(events[0]["args"]["Input Strides"][:2], [[6, 1], [1, 4]])
-        _, events = traced([row("streams", "heads_keys", "fwd", "b=2;s=3;h=4;d=5", "elementwise_kernel x1@4.00")])
-        self.assertEqual(events[0]["args"]["Input Strides"][1], [60, 5, 1, 20])
-
-    def test_an_index_says_in_its_launch_what_it_does_not_record(self):
-        _, events = traced([row("gather", "index", "fwd", "v=60;c=512;i=480", "vectorized_gather_kernel<16> x1@5.00", layout="even")])
-        self.assertEqual(events[0]["args"]["Input Dims"], [[60, 512], []])
-        self.assertEqual([e["args"]["grid"] for e in events if e["cat"] == "kernel"], [[480, 1, 1]])
-        spelt, events = traced([row("gather", "pairs", "bwd", "n=64;c=27", "vectorized_elementwise_kernel x4@6.00 | Memset x1@1.00 | indexing_backward x1@9.00")])
-        self.assertEqual((events[0]["name"], events[0]["args"]["Input Dims"][2]), ("aten::_index_put_impl_", [64, 351]))
-        self.assertEqual(spelt[0]["kernel_us"], 10.0)
-
-    def test_a_row_of_several_operations_is_no_operation(self):
-        spelt, _ = traced([row("rows", "cross_entropy", "fwd", "rows=8;c=16")])
-        self.assertEqual(spelt, [])
-
-
-class Comparison(unittest.TestCase):
-    def test_a_change_is_judged_by_the_row_it_leads_to(self):
-        shape, double = (f"n={n};c=16;h=14;w=14;k=32;r=3;s=3;stride=1;pad=1;dilation=1;groups=1" for n in (8, 16))
-        model = {"predicted_us": 20.0, "known": 1.0, "tf32": 5.0, "fp16": 5.0, "bf16": 8.0, "nhwc": 0.0, "x2": 22.0, "xh": 0.0}
-        rows = [row("conv", "square", "fwd", s, dtype=d, layout="nchw", us=us) | {"model": model}
-                for s, d, us in ((shape, "fp32", 10.0), (shape, "bf16", 4.0), (double, "fp32", 20.0))]
-        figures = fit_operations.compare(rows, passes=False)
-        self.assertEqual(figures["fp32 -> bf16"]["conv square"]["bf16"]["median_pct"], 100.0)
-        self.assertEqual(figures["x2"]["conv square"]["fp32"], {"n": 1, "unknown": 0, "median_pct": 10.0, "p90_pct": 10.0, "ratio": 1.1})
-        self.assertEqual(figures["xh"]["conv square"]["fp32"], {"n": 0, "unknown": 1})
-
-
 class Tables(unittest.TestCase):
+    def test_kernels_of_other_operations_are_left_out(self):
+        softmax = row("rows", "softmax", "bwd", "rows=8;c=16", "vectorized_elementwise_kernel x1@4.00 | softmax_warp_backward x1@6.00") | {"min_us": ""}
+        self.assertEqual(fit_kernels.own_us(softmax, fit_kernels.operation_rows.elsewhere("softmax", "bwd")), 6.0)
+        kernels = "elementwise_kernel<where> x1@4.00 | Memset (Device) x1@1.00 | cudnn_generated_fort_native_sdpa x1@6.00 | reduce_kernel x1@2.00"
+        for which, us in (("fwd", 9.0), ("bwd", 7.0)):
+            mask = row("sdpa", "fused", which, "b=2;h=4;kv=4;q=8;s=8;d=64", kernels, us=13.0) | {"min_us": ""}
+            self.assertAlmostEqual(fit_kernels.own_us(mask, fit_kernels.operation_rows.elsewhere("fused", which)), us)
+
     def test_bad_guesses_are_marked(self):
         """The same filters over twice the signals were over in a quarter of the time: in the other half type, too. What was tried is no guess."""
         sizes = {n: (n, 768, 1, 1, 99, 768, 1, 1, 128, 1, 64, 1, 16, 1, 0, 0) for n in (1, 2)}

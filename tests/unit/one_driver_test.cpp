@@ -1,7 +1,10 @@
-// One question, one answer: whoever asks (whatif, scale, optimize's strategies, gpus), the same numbers to the nanosecond.
+// One question, one answer: whoever asks (whatif, --stack, --strategy, the search, advise, scale, gpus), the same numbers to the
+// nanosecond. The doors of Python and of the page: tests/python/test_one_driver.py.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/trace/load.hpp"
@@ -9,11 +12,14 @@
 #include "report/gpus.hpp"
 #include "report/scale.hpp"
 #include "search/communication.hpp"
+#include "search/evaluate.hpp"
+#include "tests/sweep/uses.hpp"
 
 namespace foretrace::test {
 namespace {
 
 using whatif::Prediction;
+using Texts = std::vector<std::string>;
 
 class OneDriver : public ::testing::Test {
  protected:
@@ -32,7 +38,9 @@ class OneDriver : public ::testing::Test {
     delete shared_trace;
   }
 
-  static Prediction asked(const analysis::Baseline& b, const std::vector<std::string>& texts) {
+  static const analysis::Baseline& measured() { return shared_bases[1]; }
+
+  static Prediction asked(const analysis::Baseline& b, const Texts& texts) {
     std::vector<whatif::Use> uses;
     for (const std::string& text : texts) uses.push_back(whatif::parse_use(text).value());
     return analysis::predict(b, uses);
@@ -44,8 +52,26 @@ class OneDriver : public ::testing::Test {
     EXPECT_EQ(a.high, b.high) << what;
     EXPECT_EQ(a.gpu_time, b.gpu_time) << what;
     EXPECT_EQ(a.peak_bytes, b.peak_bytes) << what;
+    EXPECT_EQ(a.reserved_bytes, b.reserved_bytes) << what;
     EXPECT_EQ(a.exposed_communication, b.exposed_communication) << what;
     EXPECT_EQ(a.validated, b.validated) << what;
+    EXPECT_EQ(a.not_modelled, b.not_modelled) << what;
+  }
+
+  // Each what-if of the catalogue once: as it is, before a move to a GPU without TF32, and before N workers.
+  static std::vector<Texts> questions() {
+    std::vector<Texts> out;
+    std::string last;
+    for (const std::string& use : sweep::every_use()) {
+      const std::string name = use.substr(0, use.find(':'));
+      if (name == last) continue;
+      last = name;
+      for (const Texts& more : {Texts{}, Texts{"gpu:to=V100-SXM2-16GB"}, Texts{"ddp:workers=8,fabric=100GbE"}}) {
+        out.push_back({use});
+        out.back().insert(out.back().end(), more.begin(), more.end());
+      }
+    }
+    return out;
   }
 
   static trace::Trace* shared_trace;
@@ -53,6 +79,75 @@ class OneDriver : public ::testing::Test {
 };
 trace::Trace* OneDriver::shared_trace = nullptr;
 std::vector<analysis::Baseline> OneDriver::shared_bases = {};
+
+// The search keeps the models of common beginnings; --strategy, advise and optimize all answer from there.
+TEST_F(OneDriver, AListAndASearchAgreeOnTheWholeCatalogue) {
+  std::vector<search::Evaluator::Question> all;
+  for (const Texts& texts : questions()) all.push_back({{texts, {}}, whatif::Detail::kFull});
+  ASSERT_GT(all.size(), 90U);
+  search::Evaluator evaluator(measured(), 2, std::nullopt);
+  const std::vector<Prediction> found = evaluator.predict(all);
+  std::size_t answered = 0;
+  for (std::size_t q = 0; q < all.size(); ++q) {
+    const Texts& texts = all[q].strategy.whatifs;
+    expect_same(found[q], asked(measured(), texts), fmt::format("{}", fmt::join(texts, " + ")));
+    answered += found[q].declined.empty() ? 1 : 0;
+  }
+  EXPECT_GT(answered, all.size() / 2);
+}
+
+TEST_F(OneDriver, AStrategyIsTheSameListOfChanges) {
+  for (const analysis::Baseline& base : shared_bases) {
+    for (const Texts& stack : std::vector<Texts>{{"amp:dtype=bf16", "fused-optimizer"},
+                                                 {"batch:x=2", "checkpoint"},
+                                                 {"tf32", "gpu:to=V100-SXM2-16GB"},
+                                                 {"tf32", "fused-optimizer", "gpu:to=A100-SXM4-80GB"}}) {
+      search::Strategy strategy;
+      strategy.whatifs = stack;
+      expect_same(asked(base, stack), search::explain_strategy(base, strategy).prediction, stack[0]);
+      Texts on_workers = stack;
+      on_workers.emplace_back("ddp:workers=8,fabric=100GbE");
+      strategy.communication = search::Communication{};
+      strategy.communication->workers = 8;
+      strategy.communication->fabric = "100GbE";
+      strategy.communication->first_bucket_mb = 1;
+      expect_same(asked(base, on_workers), search::predict_strategy(base, strategy), stack[0] + " on 8 workers");
+    }
+  }
+}
+
+TEST_F(OneDriver, AnAdvisedRowIsTheChangeAlone) {
+  const search::Advised advised = search::advise(measured(), {});
+  ASSERT_GT(advised.alone.size(), 10U);
+  for (const search::Advice& row : advised.alone) {
+    ASSERT_EQ(row.uses.size(), 1U);
+    expect_same(row.prediction, asked(measured(), {row.uses[0].text}), row.uses[0].text);
+  }
+  ASSERT_TRUE(advised.together.has_value());
+  Texts all;
+  for (const whatif::Use& use : advised.together->uses) all.push_back(use.text);
+  expect_same(advised.together->prediction, asked(measured(), all), "the advised combination");
+}
+
+// Changes of different things: the order in which they are written does not matter.
+TEST_F(OneDriver, IndependentChangesInAnyOrder) {
+  for (Texts changes : std::vector<Texts>{
+           {"duration:select='*conv*',x=0.5", "duration:select='*batch_norm*',x=0.25", "duration:select='*relu*',x=2"},
+           {"fused-optimizer", "channels-last", "no-sync"},
+           {"amp:dtype=bf16", "fused-optimizer"},
+           {"checkpoint", "fused-optimizer"}}) {
+    std::sort(changes.begin(), changes.end());
+    const Prediction first = asked(measured(), changes);
+    EXPECT_EQ(first.declined, "");
+    while (std::next_permutation(changes.begin(), changes.end())) {
+      const Prediction other = asked(measured(), changes);
+      const std::string what = fmt::format("{}", fmt::join(changes, " + "));
+      EXPECT_EQ(first.step, other.step) << what;
+      EXPECT_EQ(first.gpu_time, other.gpu_time) << what;
+      EXPECT_EQ(first.peak_bytes, other.peak_bytes) << what;
+    }
+  }
+}
 
 TEST_F(OneDriver, EverySchemeAtEveryDoor) {
   for (const analysis::Baseline& base : shared_bases) {
@@ -79,24 +174,6 @@ TEST_F(OneDriver, EverySchemeAtEveryDoor) {
           expect_same(by_scale, search::predict_strategy(base, strategy), what);
         }
       }
-    }
-  }
-}
-
-TEST_F(OneDriver, StacksAtEveryDoor) {
-  for (const analysis::Baseline& base : shared_bases) {
-    for (const std::vector<std::string>& stack : std::vector<std::vector<std::string>>{
-             {"amp:dtype=bf16", "fused-optimizer"}, {"channels-last", "cuda-graph"}, {"batch:x=2", "checkpoint"}}) {
-      search::Strategy strategy;
-      strategy.whatifs = stack;
-      expect_same(asked(base, stack), search::predict_strategy(base, strategy), stack[0]);
-      std::vector<std::string> on_workers = stack;
-      on_workers.emplace_back("ddp:workers=8,fabric=100GbE");
-      strategy.communication = search::Communication{};
-      strategy.communication->workers = 8;
-      strategy.communication->fabric = "100GbE";
-      strategy.communication->first_bucket_mb = 1;
-      expect_same(asked(base, on_workers), search::predict_strategy(base, strategy), stack[0] + " on 8 workers");
     }
   }
 }

@@ -17,8 +17,6 @@ namespace {
 
 using Maybe = std::optional<Finding>;
 
-// Percent of the step, from which on it is said; 2 to 10 are gaps and latencies.
-constexpr double kMuchFrozen = 15;
 constexpr double kTooFarOff = 5;  // percent that a replay is off, from which on it is said
 
 std::string waits_of(const DoctorReport::Replay& replay) {
@@ -35,19 +33,19 @@ std::string waits_of(const DoctorReport::Replay& replay) {
 }
 
 Maybe frozen(const Facts& f) {
-  if (!f.replay || f.gpu_work() == 0 || f.replay->limits.frozen_pct() <= kMuchFrozen) return {};
+  if (!f.replay || f.gpu_work() == 0 || f.replay->limits.frozen_pct() <= 100 * whatif::kNotableFrozenShare) return {};
   // Hand-overs between threads are frozen too, but nobody asks what they wait for.
   simulate::Limits unnamed = f.replay->limits;
   unnamed.frozen -= f.replay->hand_overs;
-  if (unnamed.frozen_pct() <= kMuchFrozen) return {};
+  if (unnamed.frozen_pct() <= 100 * whatif::kNotableFrozenShare) return {};
   const bool declined = f.replay->limits.frozen_pct() > 100 * whatif::kMostFrozenShare;
   return Finding{
       "frozen",
       declined && f.only_step() ? Weight::kBlocks : Weight::kCosts,
       fmt::format("{:.0f} % of {} are waits that no change shortens", f.replay->limits.frozen_pct(), f.replay->step),
-      fmt::format("Predictions say too little of what a change gains; above 30 % their bands are wider, above "
-                  "60 % they are declined. {}",
-                  waits_of(*f.replay)),
+      fmt::format("Predictions understate what a change gains, and their bands are wider; above {:.0f} % they are "
+                  "declined. {}",
+                  100 * whatif::kMostFrozenShare, waits_of(*f.replay)),
       f.only_step() ? "record again, with more of what the step does (the lacks named here)"
                     : "another step may do better: `foretrace replay` shows all of them, --step N chooses one",
       f.replay->unexplained_waits.size()};

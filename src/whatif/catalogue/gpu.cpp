@@ -113,7 +113,7 @@ class Move {
       const hardware::Cost cost = hardware::transfer(was, once, work, shape_of(m_, t), m_.device, to_, context_);
       all_ += was;
       if (!cost.known) unknown_ += was;
-      count(work.family, was, cost.known ? cost.sigma : 0.5);
+      count(work.family, was, cost.known ? cost.sigma : hardware::kUntransferableSigma);
       draft_.set(t, static_cast<Ns>(std::llround(cost.known ? cost.ns : was)), cost.origin);
     }
   }

@@ -9,6 +9,7 @@
 #include "hardware/measured.hpp"
 #include "hardware/transfer.hpp"
 #include "whatif/model/simulate_model.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::whatif {
 
@@ -17,12 +18,8 @@ namespace {
 // Families that hold less of the GPU's time than this cannot move the band beyond the rounding of its third digit, and cost two simulations
 // each.
 constexpr double kLeastShare = 0.002;
-// Of the step, from which on its unexplained waits show in the band; a few percent are gaps and latencies.
-constexpr double kMuchFrozen = 0.3;
 // The most one family's standard deviation may take off a step: all but a thousandth, a guard against the logarithm of nothing.
-constexpr double kMost = 0.999;
-// Of a kernel that cannot be carried to another GPU by any model: nobody measured one, and the default is that of catalogue/gpu.cpp.
-constexpr double kUnknown = 0.5;
+constexpr double kLargestDeviation = 0.999;
 
 work::Family family_of(const Model& m, std::size_t task) {
   const work::Work* work = m.works.of(task);
@@ -83,7 +80,7 @@ KernelSigmas kernel_sigmas(const Model& m) {
     // A step that was moved to its GPU as a whole has that in its times already.
     if (m.device.name == measured.name || m.moved_sigma[static_cast<std::size_t>(work.family)] > 0) continue;
     const hardware::Cost carried = hardware::transfer(modelled[row], modelled[row], work, {}, measured, m.device);
-    sigmas.elsewhere[f] += (carried.known ? carried.sigma : kUnknown) * modelled[row];
+    sigmas.elsewhere[f] += (carried.known ? carried.sigma : hardware::kUntransferableSigma) * modelled[row];
   }
   if (all_scaled > 0) sigmas.scaled = std::sqrt(sigmas.scaled) / all_scaled;
   for (std::size_t f = 0; f < all.size(); ++f) {
@@ -121,7 +118,7 @@ class Deviations {
     if (step_ > 0) {
       const auto step = static_cast<double>(step_);
       const double longer = std::log1p(up / step);
-      const double shorter = -std::log1p(-std::min(down / step, kMost));
+      const double shorter = -std::log1p(-std::min(down / step, kLargestDeviation));
       up_ += longer * longer;
       down_ += shorter * shorter;
     }
@@ -194,7 +191,7 @@ class Deviations {
 
 // A change makes nothing better known. The band is as wide as that of the step as it is, unless the changed step depends less on
 // what is not known of that one: it is moved to both ends of what calibration left free, as that step was (unprofiled.cpp).
-void as_wide_as_it_is(Deviations& deviations, const graph::Graph& g, const Model& base) {
+void widen_to_baseline(Deviations& deviations, const graph::Graph& g, const Model& base) {
   const host::Unprofiled& own = base.base;
   if (own.step <= 0 || own.low <= 0) return;
   const auto step = static_cast<double>(own.step);
@@ -292,9 +289,10 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
   }
   // Waits that nothing explains were kept as they were. Should they follow the change as the rest of the step does, it would
   // come out further away.
-  if (base.frozen_share() > kMuchFrozen) {
+  if (base.frozen_share() > kNotableFrozenShare) {
     const auto before = static_cast<double>(today);
-    const double frozen = std::min(base.frozen_share() * before, kMost * std::min(before, static_cast<double>(step)));
+    const double frozen =
+        std::min(base.frozen_share() * before, kLargestDeviation * std::min(before, static_cast<double>(step)));
     const double followed = before * (static_cast<double>(step) - frozen) / (before - frozen);
     deviations.add_whole("unexplained waits", std::abs(std::log(followed / static_cast<double>(step))));
   }
@@ -309,7 +307,7 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
     const auto more = static_cast<double>(changed.applied.size() - base.applied.size() - 1);
     deviations.add_whole(std::string(kCombinedFamily), residuals.sigma(kCombinedFamily) * std::sqrt(more));
   }
-  as_wide_as_it_is(deviations, g, base);
+  widen_to_baseline(deviations, g, base);
   return deviations.finish();
 }
 

@@ -1,0 +1,38 @@
+"""scripts/check_text: a README in src/ names only files and folders that exist."""
+
+import tempfile
+import unittest
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+check_text = SourceFileLoader("check_text", str(ROOT / "scripts/check_text")).load_module()
+
+
+class NamesInReadmes(unittest.TestCase):
+    def test_names_that_exist_and_names_that_do_not(self):
+        with tempfile.TemporaryDirectory() as temp:
+            root = Path(temp)
+            (root / "src/graph/rules").mkdir(parents=True)
+            (root / "src/graph/cost_a.cpp").touch()
+            (root / "tools").mkdir()
+            (root / "tools/fit.py").touch()
+            readme = root / "src/graph/README.md"
+            readme.write_text("`rules/` and `cost_*.cpp` and `graph/cost_a.cpp` and `tools/fit.py`; `aten::add` is no file\n"
+                              "`gone/`, `cost_b.cpp`\n")
+            said = list(check_text.gone(readme, root))
+        self.assertEqual(said, ["src/graph/README.md:2: names what is not there: gone/",
+                                "src/graph/README.md:2: names what is not there: cost_b.cpp"])
+
+    def test_those_of_this_repository(self):
+        for readme in (ROOT / "src").rglob("README.md"):
+            self.assertEqual(list(check_text.gone(readme)), [])
+
+    def test_every_folder_of_sources_has_one(self):
+        for folder in {path.parent for path in (ROOT / "src").rglob("*.hpp")}:
+            readmes = [place for place in (folder, folder.parent) if (place / "README.md").exists()]
+            self.assertTrue(readmes, folder)
+
+
+if __name__ == "__main__":
+    unittest.main()
