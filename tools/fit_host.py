@@ -11,7 +11,6 @@ beside each). What a step keeps of its traced time, and how far its speed follow
 """
 
 import csv
-import gzip
 import math
 import sys
 from collections import defaultdict
@@ -28,7 +27,6 @@ import numpy as np
 from host_changes import checkpoints, compiled, of_models
 from host_traces import (
     DATA,
-    FAST_LOOP_US,
     PHASES,
     ROOT,
     SPEED_CALLS,
@@ -302,26 +300,6 @@ def hooks(found: dict, figures: dict[str, tuple[float, str, float]], rows: list[
         | host_workers.sharded() | host_hooks.flat() | host_records.costs(view, value["left"])
 
 
-def elsewhere(every: list, c: dict[str, float]) -> list[float]:
-    """Another machine of the same kind (phases.csv.gz): phases with the profiler on, brought to speed 1 by the loop beside them, and
-    what the figures make of them, against the same without it. Percent off."""
-    shown = {row["model"]: phases for row, _, phases in every if row["variant"] == "base"}
-    times = defaultdict(list)
-    with gzip.open(DATA / "phases.csv.gz", "rt") as file:
-        for r in csv.DictReader(file):
-            if r["phase"] in PHASES and int(r["step"]) >= 3:
-                speed = math.sqrt(float(r["loop_before"]) * float(r["loop_after"])) / FAST_LOOP_US
-                times[r["model"], r["phase"], r["traced"]].append(float(r["us"]) / speed)
-    out = []
-    for (model, phase, traced), without in times.items():
-        if traced == "0" and model in shown:
-            there = shown[model][phase]
-            on = Phase(us=median(times[model, phase, "1"]), ops=there.ops, calls=there.calls, working=there.working)
-            kept = c["left"] * own_us(Sample("", model, phase, on, 1.0, 0.0, 1.0, 1.0), c)
-            out.append(100 * (kept / median(without) - 1))
-    return out
-
-
 def csv_of(figures: dict[str, tuple[float, str, float]]) -> str:
     head = "# figure,value,sample,spread: what the CPU costs beside an H200 (16 virtual cores of an Intel Xeon, PyTorch 2.11);\n" \
            "# include/foretrace/host/host_costs.hpp says what each is. Written by tools/fit_host.py.\n"
@@ -364,8 +342,6 @@ def main() -> int:
         print(said("left out", [b for *_, b in found]))
         for phase in PHASES:
             print(said(f"  {phase}", [b for s, _, b in found if s.phase == phase]))
-        print(said("on another machine, both at one speed", elsewhere(every, again)))
-        print("fully_shard, hooks of a unit:", *host_hooks.counts(), sep="\n  ")
         print(f"event_layer_us {again['event_layer_us']:.1f}, left {again['left']:.3f}, follows {again['follows']:.2f}")
     return fitted.keep({options.output: csv_of(figures)}, options.check)
 

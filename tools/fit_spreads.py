@@ -35,6 +35,7 @@ import gpu_accuracy as accuracy
 import numpy as np
 import train_transfer as training
 import transfer_tables as tables
+from devices import Device
 from truth import ROOT
 
 FOLDER = ROOT / "src" / "hardware" / "spreads"
@@ -64,7 +65,7 @@ def carried(folder, program):
     for o, t, truth, answers in accuracy.same_kernel_pairs(folder, figures, sample):
         same[o, t].append(np.log(answers["ours"] / truth))
     for o, t, truth, in_sample, left_out, _ in accuracy.attention_pairs(folder, figures, sample):
-        alike = accuracy.model.Device(o).arch == accuracy.model.Device(t).arch
+        alike = Device(o).arch == accuracy.model.Device(t).arch
         (silicon if alike else attention).append(np.log((in_sample if alike else left_out) / truth))
     table = tables.product_table(folder, "half")
     for o, t in itertools.permutations(table.devices, 2):
@@ -74,7 +75,7 @@ def carried(folder, program):
     found = {"same_kernel": [np.concatenate(e) for e in same.values()], "same_silicon": silicon, "attention": attention}
     values = {name: float(f"{spread(errors):.2g}") for name, errors in found.items()}
     rows = [f"{name},{values[name]:g},{sum(map(len, errors))} rows of {len(errors)} pairs" for name, errors in found.items()]
-    products = [p["spread_new"] for of in training.read_weights(accuracy.model.FOLDER / "transfer" / "products.csv").values() for p in of.values()]
+    products = [p["spread_new"] for of in training.read_weights(HARDWARE / "transfer" / "products.csv").values() for p in of.values()]
     widest = max(*values.values(), *products)
     return [HEAD, *rows, f"unmeasured,{2**0.5 * widest:.2g},{widest:.2g} times the root of 2"]
 

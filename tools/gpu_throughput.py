@@ -1,9 +1,5 @@
-#!/usr/bin/env python3
-"""Whole models trained on other GPUs, predicted from steps recorded on an H200.
-
-    tools/gpu_throughput.py [DIR] [--json] [--program build/foretrace]
-
-DIR (default: FORETRACE_PUBLIC) holds `training-throughput.csv.gz`. Three comparisons, all part of tools/gpu_accuracy.py:
+"""Whole models trained on other GPUs, predicted from steps recorded on an H200: three comparisons of tools/gpu_accuracy.py with
+`training-throughput.csv.gz`.
 
 - an RTX 3090 in AMP: the step itself against the one measured there (pytorch-image-models);
 - an A100 against a V100 in one container (NVIDIA/DeepLearningExamples): samples per second on one over those on the other, so that what both
@@ -18,7 +14,6 @@ rules for convolutions, layouts and half-rate tensor cores were chosen. The netw
 after all laws were kept. Needs pandas.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -178,36 +173,3 @@ def throughput(folder, program):
                        "TF32 over FP32, each its own batch": figures([r for r in pairs if "/" in r["precision"]]),
                        "all": figures(pairs), "all, the same network": figures([r for r in pairs if r["is"] == "same"])},
             "resnet_on_v100": resnet_on_v100(folder, asked), "step_rows": rtx, "ratio_rows": pairs}  # fmt: skip
-
-
-def show(result):
-    for r in result["step_rows"]:
-        print(f"{r['model']:32s} {r['format']} batch {r['batch']:4d}  measured {r['measured_ms']:7.1f}  predicted {r['predicted_ms']:7.1f} ms  {r['error_pct']:+5.0f} %")
-    print(f"RTX 3090: {result['steps']}\nResNet-50 on a V100: {result['resnet_on_v100']}\n")
-    for r in result["ratio_rows"]:
-        print(f"{r['model']:16s} {r['input'][:10]:10s} {r['is']:4s} {r['precision']:11s} batch {r['batches'][0]:5d}, {r['batches'][1]:5d}  {r['gpus'][1]:15s} "
-              f"A100 / V100 measured {r['measured']:5.2f}  predicted {r['predicted']:5.2f}  {r['error_pct']:+5.0f} %  {' '.join(r['stacked'])}")  # fmt: skip
-    for name, found in result["ratios"].items():
-        print(f"A100 / V100, {name}: {found}")
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=pathlib.Path, nargs="?", default=os.environ.get("FORETRACE_PUBLIC"))
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "foretrace")
-    args = parser.parse_args()
-    if args.folder is None:
-        print("left out: no folder given, and FORETRACE_PUBLIC is not set", file=sys.stderr)
-        sys.exit(77)
-    result = throughput(args.folder, args.program)
-    if result is None:
-        sys.exit(f"{args.folder} has no training-throughput.csv.gz")
-    if args.json:
-        print(json.dumps(result, indent=1))
-    else:
-        show(result)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,16 +1,13 @@
 """What hooks cost the CPU at speed 1 (tools/fit_host.py writes it into a host's file): functions played from CUDA graphs, graphs,
-tensors sent to the host. `counts` says how many operations and runtime calls each hook of fully sharded training has, from the
-ranges PyTorch puts around them in a trace; what they take is in host_workers.py.
+tensors sent to the host.
 """
 
 import csv
 import gzip
 import json
 import math
-import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -18,58 +15,10 @@ from statistics import median
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-SHARDED = ROOT / "data" / "h200-ranks" / "resnet50.mps.fsdp.w2.r0.json.gz"
 HOOKS = ROOT / "data" / "cpu-hooks"
 RECURRENT = ROOT / "data" / "h200-families" / "lstm_lm.amp.json.gz"
 CPU = {"cpu_op": "ops", "user_annotation": "ops", "cuda_runtime": "calls", "cuda_driver": "calls"}
-WORKING = ("Launch", "Memcpy", "Memset")  # calls that give the GPU work
 Figure = tuple[float, str, float]
-
-
-@dataclass
-class Hook:
-    """A range of PyTorch's around one hook of one unit; what lies in ranges inside it is theirs."""
-
-    name: str
-    unit: str
-    thread: int
-    us: float
-    counts: Counter = field(default_factory=Counter)
-    tensors: int = 0
-
-
-def hooks_of(path: Path) -> tuple[list[Hook], dict[int, dict[str, list[float]]]]:
-    """Hooks in the order of the trace, and of each thread the calls that tell its speed."""
-    with gzip.open(path, "rt") as file:
-        events = [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X" and e.get("cat") in CPU]
-    found: list[Hook] = []
-    shown: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for thread in sorted({e["tid"] for e in events}):
-        open_: list[tuple[float, Hook | None]] = []
-        for e in sorted((e for e in events if e["tid"] == thread), key=lambda e: (e["ts"], -e["dur"])):
-            while open_ and e["ts"] >= open_[-1][0]:
-                open_.pop()
-            if e["name"] in ("cudaLaunchKernel", "aten::empty"):
-                shown[thread][e["name"]].append(e["dur"])
-            around = next((h for _, h in reversed(open_) if h), None)
-            hook = None
-            if e["name"].startswith("FSDP::"):
-                of = re.fullmatch(r"FSDP::(\w+)(?: for (\S+))?(?: \((\S+)\))?", e["name"])
-                assert of, e["name"]
-                hook = Hook(of[1], of[2] or of[3] or "", thread, e["dur"], Counter(ops=1))
-                found.append(hook)
-                if around:
-                    around.us -= e["dur"]
-            elif around:
-                working = CPU[e["cat"]] == "calls" and any(work in e["name"] for work in WORKING)
-                around.counts["working" if working else CPU[e["cat"]]] += 1
-                if e["name"] in ("fsdp::all_gather_copy_in", "fsdp::chunk_cat"):
-                    around.tensors = len(e["args"]["Input Dims"][0])
-            open_.append((e["ts"] + e["dur"], hook))
-    tensors = {h.unit: h.tensors for h in found if h.tensors}
-    for h in found:
-        h.tensors = tensors.get(h.unit, 0)
-    return found, shown
 
 
 def least_distance(a: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -150,15 +99,3 @@ def hooked_copies(rows: list[dict], usual: float) -> list[tuple[str, float]]:
             backward = np.mean([b["host_ms"]["backward"] for b in base[r["model"]]])
             each.append((r["model"], float(1e3 * (r["host_ms"]["backward"] - backward) / copies / usual)))
     return each
-
-
-def counts() -> list[str]:
-    """Operations and runtime calls of each hook of a unit, by tensors: what a trace shows."""
-    found, _ = hooks_of(SHARDED)
-    by: dict[tuple[str, int], list[Hook]] = defaultdict(list)
-    for h in found:
-        if h.unit:
-            by[h.name, h.tensors].append(h)
-    return [f"{name}, {tensors} tensors: {median(h.counts['ops'] for h in of):g} operations, {median(h.counts['calls'] for h in of):g} calls, "
-            f"{median(h.counts['working'] for h in of):g} that give the GPU work, "
-            f"{len(of)} times" for (name, tensors), of in sorted(by.items())]

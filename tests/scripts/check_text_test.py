@@ -28,6 +28,15 @@ class NamesInReadmes(unittest.TestCase):
         for readme in (ROOT / "src").rglob("README.md"):
             self.assertEqual(list(check_text.gone(readme)), [])
 
+    def test_pages_name_files_from_the_root(self):
+        with tempfile.TemporaryDirectory() as temp:
+            root = Path(temp)
+            (root / "tools").mkdir()
+            (root / "tools/fit.py").touch()
+            page = root / "page.md"
+            page.write_text("`tools/fit.py`, `plan.py`, `tools/gone.py --check`, `tools/gone.py`\n")
+            self.assertEqual(list(check_text.gone(page, root, check_text.ROOTED)), ["page.md:1: names what is not there: tools/gone.py"])
+
     def test_every_folder_of_sources_has_one(self):
         for folder in {path.parent for path in (ROOT / "src").rglob("*.hpp")}:
             readmes = [place for place in (folder, folder.parent) if (place / "README.md").exists()]

@@ -8,6 +8,7 @@
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/parallel.hpp"
 #include "graph/latencies.hpp"
+#include "hardware/collective.hpp"
 #include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::test {

@@ -72,7 +72,7 @@ def main() -> int:
             print(task.kind, task.key, "+" if task.spec.trace else "")
         print(plan.counts(tasks))
         return 0
-    import_all(sorted({t.spec.job for t in tasks if t.kind != "host"}))
+    import_all(sorted({t.spec.job for t in tasks}))
     print(f"{len(tasks)} tasks, ready to begin after {time.time() - begun:.0f} s", flush=True)
     with tempfile.TemporaryDirectory(prefix="measure-") as scratch:
         how: dict[str, Any] = {"device": "cpu", "tiny": True, "pace": pace.TINY} if args.cpu else {

@@ -24,14 +24,14 @@ from .switches import Spec
 TAR_BYTES = 14 << 20
 ROW_S, COMPILED_S, WRITE_S = 100.0, 200.0, 60.0
 """After these a process is taken for hung."""
-NEEDED_S = {"row": 9.0, "compiled": 22.0, "recording": 9.0, "compile": 60.0, "host": 60.0}
+NEEDED_S = {"row": 9.0, "compiled": 22.0, "recording": 9.0, "compile": 60.0}
 """What must be left of the time for a task to begin."""
 AT_ONCE = 10  # compilations side by side
 
 
 @dataclass(frozen=True)
 class Task:
-    """kind: `row` (of truth.jsonl), `recording` (a trace alone), `host` (micro-benchmarks), `compile` (fills the compiler's
+    """kind: `row` (of truth.jsonl), `recording` (a trace alone), `compile` (fills the compiler's
     caches for a row that comes later)."""
 
     kind: str
@@ -45,7 +45,7 @@ class Task:
 
     @property
     def key(self) -> str:
-        return {"row": self.spec.key, "recording": f"{self.spec.key}.{self.number:02}", "host": "host",
+        return {"row": self.spec.key, "recording": f"{self.spec.key}.{self.number:02}",
                 "compile": f"compile {self.spec.key}"}[self.kind]
 
 
@@ -208,7 +208,7 @@ class Runner:
 
     def _pack(self, but: Child | None = None) -> None:
         writing = self._path(but.task).name if but else None
-        for path in sorted(self.scratch.glob("*.gz")) + sorted(self.scratch.glob("*.csv")):
+        for path in sorted(self.scratch.glob("*.gz")):
             if path.name != writing:
                 self.packer.add(path)
 
@@ -238,15 +238,11 @@ class Runner:
     def _work(self, task: Task, gpu_free: Callable[[], None]) -> dict[str, Any]:
         import torch
 
-        from . import host, rows
+        from . import rows
         from .jobs import JOBS
         from .steps import Step
         if task.kind != "compile":
             os.sched_setaffinity(0, self.timed_cores)
-        if task.kind == "host":
-            self._context(torch)
-            self._quiet()
-            return {"rows": host.write(self.scratch / "host.csv", self.device, quick=self.tiny), "host": True}
         name = task.spec.job
         job = JOBS[name]
         batch = 4 if self.tiny else task.spec.batch
@@ -299,9 +295,6 @@ def already(files: list[Path]) -> set[str]:
             row = json.loads(text)
             if "error" in row:
                 continue
-            if row.get("host"):
-                found.add("host")
-            else:
-                number = f".{row['number']:02}" if "number" in row else ""
-                found.add(f"{row['model']}.{row['variant']}{number}")
+            number = f".{row['number']:02}" if "number" in row else ""
+            found.add(f"{row['model']}.{row['variant']}{number}")
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 
 TIMES = 100
 LEAVES = 50  # parameters of an optimizer, nodes of a backward pass
@@ -34,48 +32,15 @@ def _loop(call: Callable[[], object], times: int = TIMES) -> Callable[[], None]:
     return run
 
 
-def _empty_call() -> None:
-    pass
-
-
-class _Attributes:
-    def __init__(self) -> None:
-        self.value = 1
-
-    def method(self) -> int:
-        return self.value
-
-
 def cases(device: str) -> Iterator[Case]:
-    yield from _python()
     yield from _operations(grad=False)
     yield from _operations(grad=True)
     yield from _backward()
     yield from _modules()
     yield from _optimizers(device)
     yield from _precision()
-    yield from _checkpoints()
     if device == "cuda":
         yield from _runtime()
-
-
-def _python() -> Iterator[Case]:
-    thing = _Attributes()
-    yield Case("python", "loop", lambda _: _loop_alone, 1000)
-    yield Case("python", "call", lambda _: _loop(_empty_call))
-    yield Case("python", "method", lambda _: _loop(thing.method))
-    yield Case("python", "grad_mode_read", lambda _: _loop(torch.is_grad_enabled))
-    yield Case("python", "context_manager", lambda _: _loop(_enter_nothing))
-
-
-def _loop_alone() -> None:
-    for _ in range(1000):
-        pass
-
-
-def _enter_nothing() -> None:
-    with contextlib.nullcontext():
-        pass
 
 
 def _operations(grad: bool) -> Iterator[Case]:
@@ -309,33 +274,6 @@ def _precision() -> Iterator[Case]:
     yield Case("autocast", "grad_scaler_step", scaler, 1)
 
 
-def _checkpoints() -> Iterator[Case]:
-    """Forward and backward of a block of `n` operations that each save a tensor."""
-
-    def block(name: str, n: int, how: Callable[[Callable, torch.Tensor], torch.Tensor]) -> Case:
-        def body(x: torch.Tensor) -> torch.Tensor:
-            for _ in range(n):
-                x = torch.sigmoid(x)
-            return x
-
-        def make(device: str) -> Callable[[], None]:
-            x = torch.randn(16, device=device, requires_grad=True)
-            gradient = torch.ones_like(x)
-            return _loop(lambda: how(body, x).backward(gradient), 20)
-        return Case("checkpoint", f"{name}_{n}", make, 20)
-
-    def hooked(f: Callable, x: torch.Tensor) -> torch.Tensor:
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
-            return f(x)
-
-    for n in (1, 16):
-        yield block("plain", n, lambda f, x: f(x))
-        yield block("saved_tensor_hooks", n, hooked)
-        yield block("not_reentrant", n, lambda f, x: checkpoint(f, x, use_reentrant=False))
-        yield block("not_reentrant_no_rng", n, lambda f, x: checkpoint(f, x, use_reentrant=False, preserve_rng_state=False))
-        yield block("reentrant", n, lambda f, x: checkpoint(f, x, use_reentrant=True))
-
-
 def _runtime() -> Iterator[Case]:
     def simple(kind: str, name: str, make: Callable[[], Callable[[], object]], times: int = TIMES) -> Case:
         return Case(kind, name, lambda _: _loop(make(), times), times)
@@ -347,9 +285,9 @@ def _runtime() -> Iterator[Case]:
                 x.add_(1.0)
         return graph.replay
 
-    def copied(to_host: bool) -> Callable[[], object]:
+    def copied() -> Callable[[], object]:
         here, there = torch.ones(16).pin_memory(), torch.ones(16, device="cuda")
-        return (lambda: here.copy_(there, non_blocking=True)) if to_host else (lambda: there.copy_(here, non_blocking=True))
+        return lambda: there.copy_(here, non_blocking=True)
 
     def event_recorded() -> Callable[[], object]:
         event = torch.cuda.Event()
@@ -363,9 +301,5 @@ def _runtime() -> Iterator[Case]:
     yield simple("call", "event_record", event_recorded)
     yield simple("call", "stream_wait_event", stream_waits)
     yield simple("call", "stream_synchronize_idle", lambda: torch.cuda.current_stream().synchronize)
-    yield simple("call", "device_synchronize_idle", lambda: torch.cuda.synchronize)
-    yield simple("call", "copy_to_device", lambda: copied(False))
-    yield simple("call", "copy_to_host", lambda: copied(True))
-    yield simple("call", "item", lambda: torch.ones((), device="cuda").item)
+    yield simple("call", "copy_to_device", copied)
     yield simple("call", "graph_replay_10_kernels", replayed, 50)
-    yield simple("call", "get_rng_state", lambda: torch.cuda.get_rng_state, 50)

@@ -101,7 +101,7 @@ def with_bases(rows: list[dict[str, Any]], folders: list[Path], to: Path) -> lis
 
 def keep(measured: list[Path], to: Path, bases: list[Path]) -> str:
     """What was kept, in words."""
-    rows = [r for folder in measured for r in rows_of(folder, "truth.jsonl") if not r.get("host")]
+    rows = [r for folder in measured for r in rows_of(folder, "truth.jsonl")]
     recordings = [r for folder in measured for r in rows_of(folder, "recordings.jsonl")]
     failed = [r for r in rows + recordings if "error" in r]
     rows, recordings = ([r for r in some if "error" not in r] for some in (rows, recordings))
@@ -115,9 +115,7 @@ def keep(measured: list[Path], to: Path, bases: list[Path]) -> str:
                 if content is None:  # a folder
                     continue
                 data = content.read()
-                if member.name.endswith(".csv"):
-                    (to / member.name).write_bytes(data)
-                elif member.name in places:
+                if member.name in places:
                     traces.append((data, places[member.name] / member.name))
     with ProcessPoolExecutor() as pool:
         list(pool.map(keep_trace, [data for data, _ in traces], [path for _, path in traces]))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from .phases import in_child, loop_us
+from .host_rounds import in_child, loop_us
 
 MODELS = "mlp resnet18@8 bert_base@4 vit_b_16@4 gpt2@1-today wav2vec@1 swin_t@4 t5_4x4@2"
 TURNS, TURN_S, WARM = 5, 0.25, 4

@@ -156,7 +156,7 @@ convnext_tiny@8-image ckpt
 dlrm@2048 fused
 bert_base@4 fused
 """
-PARTS = ("first", "second", "compiled", "lengths", "batches", "moments", "recordings", "host", "unseen", "published")
+PARTS = ("first", "second", "compiled", "lengths", "batches", "moments", "recordings", "unseen", "published")
 TEXT = {"moments": MOMENTS, "first": FIRST, "second": SECOND, "compiled": COMPILED, "lengths": LENGTHS, "batches": BATCHES,
         "unseen": UNSEEN, "published": PUBLISHED}
 
@@ -168,9 +168,7 @@ def rows(part: str) -> list[Spec]:
 def tasks(parts: list[str], done: Set[str] = frozenset(), only: re.Pattern[str] | None = None) -> list[Task]:
     out: list[Task] = []
     for part in parts:
-        if part == "host":
-            out.append(Task("host", Spec("host", "base")))
-        elif part == "recordings":
+        if part == "recordings":
             out += [Task("recording", Spec(model, "base"), n) for n in range(RECORDINGS) for model in RECORDED]
         elif part in TEXT:
             out += [Task("row", spec) for spec in rows(part)]

@@ -1,6 +1,6 @@
 """What training on several workers costs the CPU, on a GPU and without a profiler: CUPTI never is in these processes.
 
-    python -u -m tools.measure.workers --out DIR [--world 2] [--seconds 100] [--only steps|compressions] [--cpu]
+    python -u -m tools.measure.workers --out DIR [--world 2] [--seconds 100] [--cpu]
 
 Ranks share one GPU under MPS and believe to be hosts of their own, so that NCCL enqueues real transfers; `--world 1` needs no MPS, and
 NCCL then transfers nothing. Networks are many small layers: the GPU never holds the host up. Every kind of one network runs in the same process, in
@@ -8,7 +8,6 @@ turns, with a plain Python loop beside each step, so that the host's speed is kn
 
 ddp.csv: host µs of forward, backward until the last gradient, the rest of backward (waits and copies back) and update,
 plain and under DistributedDataParallel in several ways, by parameters and buckets.
-compressions.csv: the same with communication hooks: one that only reduces (`hooked`), one of OPERATIONS operations more (`long`), PowerSGD.
 sharded.csv: the same under fully_shard, by units and tensors of a unit; shards.csv: the time in each of its hooks, each less the hooks inside it.
 """
 
@@ -30,14 +29,13 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from .phases import loop_us
+from .host_rounds import loop_us
 
 WIDTH, ROWS = 16, 8
 TENSORS: tuple[int, ...] = (50, 200, 800)
 NORMS: tuple[int, ...] = (5, 20, 80)
 BUCKETS = (0, 16, 4)  # tensors in a bucket; 0: PyTorch's own size
 UNITS = 12
-OPERATIONS = 28  # of a hook written in PyTorch, as top-k has
 UNIT_LAYERS: tuple[int, ...] = (1, 3, 6, 12)
 TURNS, TURN_S, WARM, LEAST = 4, 0.14, 4, 3
 STEP_COLUMNS = ("network", "kind", "tensors", "buckets", "turn", "forward_us", "until_last_us", "tail_us", "update_us", "loop_us")
@@ -173,45 +171,6 @@ def write_ddp(out: Any, device: str, left: Any, tensors: tuple[int, ...], norms:
         print(f"workers: {name} {time.perf_counter() - began:.1f} s", flush=True)
 
 
-def compression_kinds(make: Any, device: str) -> dict[str, Worker]:
-    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-    from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
-    from torch.nn.parallel import DistributedDataParallel
-    place = {"device_ids": [0]} if device == "cuda" else {}
-
-    def long_hook(state, bucket):  # DDP reads annotations, and wants its own
-        x = bucket.buffer()
-        for _ in range(OPERATIONS):
-            x.mul(1.0)
-        return allreduce_hook(state, bucket)
-
-    out: dict[str, Worker] = {}
-    for kind in ("hooked", "long", "powersgd"):
-        model = make().to(device)
-        called = DistributedDataParallel(model, **place)
-        if kind == "powersgd":
-            # As torch.distributed has it; compressed from the second step on.
-            called.register_comm_hook(PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2), powerSGD_hook)
-        else:
-            called.register_comm_hook(None, long_hook if kind == "long" else allreduce_hook)
-        out[kind] = Worker(model, called, device)
-    return out
-
-
-def write_compressions(out: Any, device: str, left: Any, tensors: tuple[int, ...], norms: tuple[int, ...]) -> None:
-    networks: list[tuple[str, Any]] = [(f"layers{n}", lambda n=n: Blocks(1, n // 2)) for n in tensors]
-    networks += [(f"norms{n}", lambda n=n: Blocks(1, n, norms=True)) for n in norms]
-    for name, make in networks:
-        if left() < 6:
-            print(f"workers: {name} left out", flush=True)
-            continue
-        workers = compression_kinds(make, device)
-        count = sum(1 for _ in next(iter(workers.values())).model.parameters())
-        for kind, turn, parts in in_turns(workers, device, TURN_S):
-            out.writerow((name, kind, count, buckets_of(workers[kind].called), turn, *(f"{p:.2f}" for p in parts)))
-        print(f"workers: {name} with hooks done", flush=True)
-
-
 class Ranges:
     """In place of PyTorch's ranges around its hooks: the same range, and its time less that of ranges inside it."""
 
@@ -298,14 +257,6 @@ def rank_main(rank: int, options: argparse.Namespace, end: float) -> None:
         return open(place / name if rank == 0 else os.devnull, "w", newline="", buffering=1)
 
     quiet = contextlib.redirect_stdout(open(os.devnull, "w")) if rank else contextlib.nullcontext()
-    if options.only != "steps":
-        with opened(f"compressions.w{options.world}.csv") as compressions, quiet:
-            csv.writer(compressions).writerow(STEP_COLUMNS)
-            write_compressions(csv.writer(compressions), device, left, TENSORS[:2], NORMS)
-    if options.only == "compressions":
-        dist.barrier()
-        dist.destroy_process_group()
-        return
     with opened(f"ddp.w{options.world}.csv") as steps, opened(f"sharded.w{options.world}.csv") as sharded, \
             opened(f"shards.w{options.world}.csv") as hooks, quiet:
         for file in (steps, sharded):
@@ -323,7 +274,6 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
     parser.add_argument("--world", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=100)
-    parser.add_argument("--only", choices=("steps", "compressions"))
     parser.add_argument("--cpu", action="store_true", help="gloo and fewer tensors, to try the program")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)

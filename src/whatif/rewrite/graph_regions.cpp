@@ -7,6 +7,7 @@
 
 #include "graph/call_roles.hpp"
 #include "graph/latencies.hpp"
+#include "hardware/cost.hpp"
 #include "whatif/dataflow/layer_regions.hpp"
 #include "whatif/dataflow/saved_tensors.hpp"
 #include "whatif/model/op_chains.hpp"

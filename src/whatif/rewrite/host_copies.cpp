@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/latencies.hpp"
+#include "hardware/cost.hpp"
 
 namespace foretrace::whatif {
 

@@ -23,10 +23,6 @@ from . import overhead, train
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPTS = ("plain_loop", "hugging_face", "lightning_loop", "jax_loop")
 GPU_BOUND, CPU_BOUND = ("resnet50", "vgg16"), ("mlp", "gpt2@1-today")
-# Kinds of records that are left out to see what they cost.
-OPTIONAL = ("driver", "memory", "events", "waits", "ranges")
-WITHOUT = {"without driver": "driver", "without events": "events", "without waits": "waits", "without events, waits": "events,waits",
-           "calls and kernels": ",".join(OPTIONAL), "kernels": ",".join((*OPTIONAL, "runtime"))}
 
 
 class Commands:
@@ -80,7 +76,6 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--parts", default="ways,scripts,overhead")
     parser.add_argument("--models", nargs="*", default=[*GPU_BOUND, *CPU_BOUND])
-    parser.add_argument("--explain", action="store_true", help="overhead of the injection by kind of record, too")
     parser.add_argument("--rounds", type=int, default=overhead.ROUNDS)
     parser.add_argument("--cpu", action="store_true", help="tiny networks on the CPU, to try the program itself")
     options: Any = parser.parse_args(argv)
@@ -101,9 +96,7 @@ def main(argv: list[str]) -> int:
         overhead.import_all()
         with open(options.out / "overhead.jsonl", "a", encoding="utf-8") as file:
             for model in [m for m in options.models if m in CPU_BOUND]:
-                kinds = WITHOUT if options.explain else {}
-                rows = overhead.of_listeners(model, overhead.listeners(options.library.absolute(), options.out, kinds),
-                                             rounds=options.rounds, **how)
+                rows = overhead.of_listeners(model, overhead.listeners(options.library.absolute(), options.out), rounds=options.rounds, **how)
                 rows.append(overhead.in_a_process(overhead.of_measuring, model, rounds=3 * options.rounds, **how))
                 for row in rows:
                     print({k: row.get(k) for k in ("model", "what", "longer", "error")}, flush=True)

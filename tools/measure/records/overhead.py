@@ -34,12 +34,10 @@ def import_all() -> None:
         importlib.import_module("transformers.models.bert.modeling_bert")
 
 
-def listeners(library: Path, scratch: Path, kinds: dict[str, str]) -> dict[str, dict[str, str]]:
-    """Environments by name: nobody listens, the injection library does, the program's operations are NVTX ranges as well, and the
-    library leaves some kinds of records out (`kinds`: name -> FORETRACE_CUDA_WITHOUT)."""
+def listeners(library: Path, scratch: Path) -> dict[str, dict[str, str]]:
+    """Environments by name: nobody listens, the injection library does, the program's operations are NVTX ranges as well."""
     injected = {"CUDA_INJECTION64_PATH": str(library), "FORETRACE_CUDA": "always", "FORETRACE_CUDA_OUTPUT": str(scratch / "never.json.gz")}
-    made: dict[str, dict[str, str]] = {"plain": {}, "injection": injected, "injection, nvtx": injected}
-    return made | {name: injected | {"FORETRACE_CUDA_WITHOUT": without} for name, without in kinds.items()}
+    return {"plain": {}, "injection": injected, "injection, nvtx": injected}
 
 
 def _child(pipe: Any, model: str, name: str, environment: dict[str, str], device: str, tiny: bool) -> None:
@@ -119,8 +117,7 @@ def of_listeners(model: str, environments: dict[str, dict[str, str]], *, device:
         pipe.send(None)
         process.join(10)
     plain = medians.get("plain", [])
-    return [{"model": model, "what": name, "without": environments[name].get("FORETRACE_CUDA_WITHOUT"),
-             "ms": [round(m, 4) for m in found], "view_us": [round(v, 3) for v in views[name]],
+    return [{"model": model, "what": name, "ms": [round(m, 4) for m in found], "view_us": [round(v, 3) for v in views[name]],
              "longer": round(statistics.median(m / p for m, p in zip(found, plain)) - 1, 5)} for name, found in medians.items()]
 
 
