@@ -9,7 +9,6 @@
 
 #include "bindings.hpp"
 #include "foretrace/ranks/job.hpp"
-#include "foretrace/ranks/pipeline.hpp"
 #include "foretrace/report/export.hpp"
 #include "foretrace/report/report.hpp"
 

@@ -7,7 +7,6 @@
 #include "foretrace/analysis/ranks.hpp"
 #include "foretrace/cli/run.hpp"
 #include "foretrace/ranks/job.hpp"
-#include "foretrace/ranks/pipeline.hpp"
 #include "foretrace/report/report.hpp"
 
 namespace foretrace::cli {
