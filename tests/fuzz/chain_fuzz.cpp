@@ -22,6 +22,7 @@
 #include "foretrace/trace/load.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "sweep/uses.hpp"
+#include "whatif/predict/predictor.hpp"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 

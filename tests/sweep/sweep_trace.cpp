@@ -24,6 +24,7 @@
 #include "foretrace/trace/steps.hpp"
 #include "graph/soundness.hpp"
 #include "sweep/uses.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace {
 

@@ -10,6 +10,7 @@
 #include "hardware/cost.hpp"
 #include "hardware/cost_models.hpp"
 #include "whatif/dataflow/blocks.hpp"
+#include "whatif/predict/predictor.hpp"
 #include "whatif/rewrite/attentions.hpp"
 #include "whatif/rewrite/autocast.hpp"
 

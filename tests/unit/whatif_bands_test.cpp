@@ -12,6 +12,7 @@
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/whatif/model.hpp"
 #include "foretrace/whatif/whatif.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::whatif {
 namespace {

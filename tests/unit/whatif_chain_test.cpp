@@ -12,6 +12,7 @@
 #include "foretrace/trace/load.hpp"
 #include "sweep/uses.hpp"
 #include "whatif/model/call_order.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::whatif {
 namespace {

@@ -10,6 +10,7 @@
 #include "foretrace/whatif/model.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "trace_maker.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::whatif {
 namespace {

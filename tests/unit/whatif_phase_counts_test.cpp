@@ -10,6 +10,7 @@
 #include "foretrace/whatif/parallel.hpp"
 #include "host/phase_counts.hpp"
 #include "trace_maker.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::whatif {
 namespace {

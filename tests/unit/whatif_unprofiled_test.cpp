@@ -7,6 +7,7 @@
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/report/report.hpp"
 #include "trace_maker.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::whatif {
 namespace {
