@@ -1,4 +1,4 @@
-#include "foretrace/analysis/replayed_step.hpp"
+#include "foretrace/analysis/replay.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,7 @@
-#include "foretrace/analysis/scale.hpp"
+#include "foretrace/analysis/gpus.hpp"
+
+#include "hardware/collective.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::analysis {
 

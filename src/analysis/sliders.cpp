@@ -1,4 +1,4 @@
-#include "foretrace/analysis/sliders.hpp"
+#include "foretrace/analysis/gpus.hpp"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/workers.hpp"
-#include "foretrace/hardware/collective.hpp"
-#include "foretrace/whatif/network.hpp"
+#include "foretrace/whatif/parallel.hpp"
+#include "hardware/collective.hpp"
 
 namespace foretrace::analysis {
 

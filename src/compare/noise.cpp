@@ -11,6 +11,8 @@
 #include "base/csv.hpp"
 #include "base/data_files.hpp"
 #include "foretrace/base/result.hpp"
+#include "base/decimal.hpp"
+#include "base/text.hpp"
 
 namespace foretrace::compare {
 

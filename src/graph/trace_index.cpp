@@ -5,8 +5,8 @@
 #include <unordered_map>
 
 #include "base/statistics.hpp"
-#include "foretrace/trace/communication.hpp"
-#include "foretrace/trace/gpu.hpp"
+#include "trace/communication.hpp"
+#include "trace/gpu.hpp"
 #include "trace/device_times.hpp"
 
 namespace foretrace::graph {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "graph/task_row.hpp"
+#include "foretrace/graph/graph.hpp"
 
 namespace foretrace::graph {
 

@@ -12,6 +12,7 @@
 #include "hardware/conv_tensors.hpp"
 #include "hardware/layout_changes.hpp"
 #include "hardware/tables.hpp"
+#include "base/data_files.hpp"
 
 namespace foretrace::hardware {
 

@@ -12,6 +12,7 @@
 #include "base/csv.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
+#include "base/data_files.hpp"
 
 namespace foretrace::hardware {
 

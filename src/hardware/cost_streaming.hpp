@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "foretrace/hardware/transfer.hpp"
+#include "hardware/transfer.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/laws.hpp"
 

@@ -4,6 +4,7 @@
 
 #include "base/csv.hpp"
 #include "hardware/tables.hpp"
+#include "base/data_files.hpp"
 
 namespace foretrace::hardware {
 

@@ -13,6 +13,10 @@
 #include "hardware/cost_streaming.hpp"
 #include "hardware/layout_changes.hpp"
 #include "hardware/tables.hpp"
+#include "base/data_files.hpp"
+#include "base/decimal.hpp"
+#include "base/text.hpp"
+#include "hardware/measured.hpp"
 
 namespace foretrace::hardware {
 

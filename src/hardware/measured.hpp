@@ -15,6 +15,7 @@
 #include "base/data_files.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/neighbours.hpp"
+#include "hardware/clocks.hpp"
 
 namespace foretrace::hardware {
 

@@ -1,4 +1,4 @@
-#include "foretrace/hardware/transfer.hpp"
+#include "hardware/transfer.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +13,7 @@
 #include "hardware/spreads.hpp"
 #include "hardware/tables.hpp"
 #include "hardware/transfer_rows.hpp"
+#include "hardware/measured.hpp"
 
 namespace foretrace::hardware {
 

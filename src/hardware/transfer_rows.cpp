@@ -5,6 +5,7 @@
 
 #include "hardware/kernel_features.hpp"
 #include "hardware/tables.hpp"
+#include "hardware/measured.hpp"
 
 namespace foretrace::hardware {
 

@@ -1,7 +1,7 @@
 // Reads the figures of a host. One table maps the name of a figure to its place in HostCosts, so a figure is added in the header
 // and in one line here.
 
-#include "foretrace/host/host_costs.hpp"
+#include "foretrace/host/unprofiled.hpp"
 
 #include <fmt/format.h>
 
@@ -13,6 +13,8 @@
 #include "base/csv.hpp"
 #include "base/data_files.hpp"
 #include "base/suggest.hpp"
+#include "base/decimal.hpp"
+#include "base/text.hpp"
 
 namespace foretrace::host {
 

@@ -1,8 +1,9 @@
 // Reads the recorder's figures, once, into a struct. A figure of the wrong type counts as missing.
 
-#include "foretrace/host/recorder.hpp"
+#include "foretrace/host/measured_step.hpp"
 
 #include <simdjson.h>
+
 
 namespace foretrace::host {
 

@@ -1,6 +1,7 @@
 // Finds the steps that ranks have in common. Numbers of the profiler are trusted when all ranks have them; otherwise time decides.
 
-#include "foretrace/ranks/common_steps.hpp"
+#include "ranks/common_steps.hpp"
+#include "ranks/collectives.hpp"
 
 #include <fmt/format.h>
 

@@ -5,9 +5,13 @@
 
 #include <algorithm>
 
+#include "analysis/ranks_step.hpp"
 #include "base/deflate.hpp"
-#include "foretrace/report/ranks_export.hpp"
+#include "foretrace/report/export.hpp"
 #include "report/chrome_events.hpp"
+#include "foretrace/simulate/simulate.hpp"
+#include "report/json_writer.hpp"
+#include "ranks/job_graph.hpp"
 
 namespace foretrace::report {
 namespace {

@@ -6,6 +6,8 @@
 #include <map>
 
 #include "whatif/dataflow/blocks.hpp"
+#include "hardware/collective.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::search {
 

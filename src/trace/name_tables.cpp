@@ -5,6 +5,7 @@
 #include "base/csv.hpp"
 #include "base/data_files.hpp"
 #include "foretrace/base/result.hpp"
+#include "base/text.hpp"
 
 namespace foretrace::trace {
 

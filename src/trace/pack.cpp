@@ -1,9 +1,8 @@
-#include "foretrace/trace/pack.hpp"
-
 #include <cstring>
 #include <type_traits>
 
 #include "trace/event_columns.hpp"
+#include "foretrace/trace/load.hpp"
 
 namespace foretrace::trace {
 

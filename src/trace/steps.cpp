@@ -1,4 +1,4 @@
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
 
 #include <fmt/format.h>
 
@@ -10,8 +10,8 @@
 #include "base/decimal.hpp"
 #include "base/statistics.hpp"
 #include "base/suggest.hpp"
-#include "foretrace/trace/ranges.hpp"
 #include "trace/name_tables.hpp"
+#include "trace/ranges.hpp"
 #include "trace/step_ranges.hpp"
 
 namespace foretrace::trace {

@@ -25,7 +25,7 @@
 #include <sstream>
 #include <string>
 
-#include "foretrace/hardware/transfer.hpp"
+#include "hardware/transfer.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/tables.hpp"
 

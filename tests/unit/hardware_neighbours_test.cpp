@@ -2,9 +2,10 @@
 
 #include <cmath>
 
-#include "foretrace/hardware/cost.hpp"
+#include "hardware/cost.hpp"
 #include "hardware/neighbours.hpp"
 #include "hardware/tables.hpp"
+#include "hardware/measured.hpp"
 
 namespace foretrace::hardware {
 namespace {

@@ -1,4 +1,4 @@
-#include "foretrace/host/recorder.hpp"
+#include "foretrace/host/measured_step.hpp"
 
 #include <simdjson.h>
 

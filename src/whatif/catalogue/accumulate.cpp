@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "foretrace/whatif/script.hpp"
+#include "whatif/model/script.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/backward_end.hpp"

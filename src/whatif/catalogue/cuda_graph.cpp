@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "foretrace/whatif/script.hpp"
+#include "whatif/model/script.hpp"
 #include "hardware/figures.hpp"
 #include "host/recorded_parts.hpp"
 #include "trace/latencies.hpp"

@@ -1,10 +1,12 @@
 
 
 #include "base/text.hpp"
-#include "foretrace/whatif/script.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/attentions.hpp"
+#include "base/saturate.hpp"
+#include "hardware/cost.hpp"
 
 namespace foretrace::whatif {
 namespace {

@@ -10,6 +10,7 @@
 #include "whatif/dataflow/sequence_shapes.hpp"
 #include "whatif/rewrite/rows.hpp"
 #include "work/describe_op.hpp"
+#include "hardware/cost.hpp"
 
 namespace foretrace::whatif {
 namespace {

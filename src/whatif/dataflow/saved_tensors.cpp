@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "work/op_view.hpp"
+#include "whatif/model/op_chains.hpp"
 
 namespace foretrace::whatif {
 

@@ -6,6 +6,7 @@
 
 #include "foretrace/trace/trace.hpp"
 #include "foretrace/whatif/whatif.hpp"
+#include "foretrace/whatif/model.hpp"
 
 namespace foretrace::whatif {
 

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "foretrace/whatif/whatif.hpp"
+#include "foretrace/whatif/model.hpp"
 
 namespace foretrace::whatif {
 

@@ -45,12 +45,12 @@ Compressed compress(const Builder& b, const Bucket& bucket) {
         const double low = (n + m) * s.rank;
         if (g.rows <= 1 || low * 2 >= static_cast<double>(g.elements)) {  // PyTorch's min_compression_rate of 2
           vectors += static_cast<double>(g.elements);
-          c.cpu += b.ns(host.compression.powersgd_vector_us);
+          c.cpu += b.ns(host.powersgd_vector_us);
         } else {
           left += n * s.rank;
           right += m * s.rank;
           ++matrices;
-          c.cpu += b.ns(host.compression.powersgd_matrix_us);
+          c.cpu += b.ns(host.powersgd_matrix_us);
         }
       }
       c.messages = {4 * vectors, 4 * left, 4 * right};
@@ -76,7 +76,7 @@ Compressed compress(const Builder& b, const Bucket& bucket) {
       c.before_kernels = sampled ? 42 : 29;
       c.behind_bytes = 12 * elements + 12 * kept * workers;
       c.behind_kernels = 2 + b.cluster.workers;
-      c.cpu = b.ns(host.eager.op_us * (sampled ? 40 : 28));
+      c.cpu = b.ns(host.op_us * (sampled ? 40 : 28));
       c.waits = true;  // the number selected; the zero written where they were
       break;
     }
@@ -88,7 +88,7 @@ Compressed compress(const Builder& b, const Bucket& bucket) {
       c.before_kernels = 17;
       c.behind_bytes = (12 + 25 * workers) * elements;  // per worker: cast, scale, add
       c.behind_kernels = 2 + 5 * b.cluster.workers;
-      c.cpu = b.ns(host.eager.op_us * (33 + 4 * b.cluster.workers));
+      c.cpu = b.ns(host.op_us * (33 + 4 * b.cluster.workers));
       break;
     case Compression::kTernGrad:
       // 2 bits and a maximum, four elements to a byte.
@@ -98,7 +98,7 @@ Compressed compress(const Builder& b, const Bucket& bucket) {
       c.before_kernels = 24;
       c.behind_bytes = (12 + 36 * workers) * elements;
       c.behind_kernels = 2 + 8 * b.cluster.workers;
-      c.cpu = b.ns(host.eager.op_us * (40 + 8 * b.cluster.workers));
+      c.cpu = b.ns(host.op_us * (40 + 8 * b.cluster.workers));
       c.waits = true;  // the table of shifts comes from the host
       break;
   }

@@ -7,6 +7,8 @@
 
 #include "foretrace/simulate/simulate.hpp"
 #include "whatif/parallel/builder.hpp"
+#include "hardware/collective.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::whatif {
 

@@ -1,8 +1,9 @@
 // Checks what users ask for, and fills in the defaults of PyTorch and of the papers.
 
-#include "foretrace/whatif/parallel_choice.hpp"
+#include "foretrace/whatif/parallel.hpp"
 
 #include <fmt/format.h>
+
 
 namespace foretrace::whatif {
 

@@ -9,6 +9,9 @@
 
 #include "hardware/figures.hpp"
 #include "whatif/parallel/builder.hpp"
+#include "whatif/parallel/gradients.hpp"
+#include "base/suggest.hpp"
+#include "hardware/collective.hpp"
 
 namespace foretrace::whatif {
 

@@ -6,6 +6,9 @@
 #include <cmath>
 
 #include "whatif/parallel/builder.hpp"
+#include "whatif/model/simulate_model.hpp"
+#include "hardware/collective.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::whatif {
 

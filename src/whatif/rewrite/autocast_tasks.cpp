@@ -5,6 +5,7 @@
 
 #include "whatif/model/backward_end.hpp"
 #include "whatif/rewrite/optimizer.hpp"
+#include "hardware/cost.hpp"
 
 namespace foretrace::whatif {
 

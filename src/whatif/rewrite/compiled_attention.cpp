@@ -2,6 +2,8 @@
 
 #include "base/text.hpp"
 #include "whatif/rewrite/compiling.hpp"
+#include "hardware/cost.hpp"
+#include "whatif/model/op_chains.hpp"
 
 namespace foretrace::whatif {
 

@@ -1,6 +1,8 @@
 #include <cmath>
 
 #include "whatif/rewrite/compiling.hpp"
+#include "base/text.hpp"
+#include "whatif/model/op_chains.hpp"
 
 namespace foretrace::whatif {
 

@@ -1,5 +1,6 @@
 
 #include "whatif/rewrite/compiling.hpp"
+#include "hardware/cost.hpp"
 
 namespace foretrace::whatif {
 

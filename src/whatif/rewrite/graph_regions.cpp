@@ -9,6 +9,9 @@
 #include "trace/latencies.hpp"
 #include "whatif/dataflow/layer_regions.hpp"
 #include "whatif/rewrite/rows.hpp"
+#include "hardware/cost.hpp"
+#include "whatif/dataflow/saved_tensors.hpp"
+#include "whatif/model/op_chains.hpp"
 
 namespace foretrace::whatif {
 

@@ -8,6 +8,7 @@
 #include "base/saturate.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/rewrite/layout_tasks.hpp"
+#include "hardware/cost.hpp"
 
 namespace foretrace::whatif {
 

@@ -6,6 +6,7 @@
 #include "trace/latencies.hpp"
 #include "whatif/rewrite/rows.hpp"
 #include "whatif/rewrite/workspaces.hpp"
+#include "hardware/cost.hpp"
 
 namespace foretrace::whatif {
 
