@@ -28,7 +28,11 @@ Result<std::vector<Use>> all_uses(const whatif::Model& model, const Strategy& st
 }
 
 Prediction predict_strategy(const analysis::Baseline& base, const Strategy& strategy, whatif::Detail detail) {
-  return Evaluator(base, 1, std::nullopt).predict({{strategy, detail}}).front();
+  graph::Graph graph;
+  const auto keep_graph = [&](std::size_t, const whatif::Model& changed) { graph = changed.graph; };
+  Prediction out = std::move(Evaluator(base, 1, std::nullopt).predict({{strategy, detail}}, keep_graph).front());
+  out.graph = std::move(graph);
+  return out;
 }
 
 std::vector<Evaluation> evaluate_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
