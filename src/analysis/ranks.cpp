@@ -11,9 +11,9 @@
 #include "foretrace/simulate/simulate.hpp"
 #include "graph/gpu_work.hpp"
 #include "ranks/clocks.hpp"
+#include "ranks/job_graph.hpp"
 #include "ranks/one_job.hpp"
 #include "ranks/stragglers.hpp"
-#include "ranks/job_graph.hpp"
 
 namespace foretrace::analysis {
 namespace {

@@ -1,5 +1,4 @@
 #include "foretrace/analysis/gpus.hpp"
-
 #include "hardware/collective.hpp"
 #include "whatif/parallel/gradients.hpp"
 

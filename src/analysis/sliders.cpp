@@ -1,11 +1,10 @@
-#include "foretrace/analysis/gpus.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "base/workers.hpp"
+#include "foretrace/analysis/gpus.hpp"
 #include "foretrace/whatif/parallel.hpp"
 #include "hardware/collective.hpp"
 

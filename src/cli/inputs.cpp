@@ -15,7 +15,8 @@ namespace foretrace::cli {
 
 namespace fs = std::filesystem;
 
-Result<std::vector<std::string>> locate_traces(const std::vector<std::string>& arguments, const trace::LoadOptions& options) {
+Result<std::vector<std::string>> locate_traces(const std::vector<std::string>& arguments,
+                                               const trace::LoadOptions& options) {
   std::vector<std::string> paths, files;
   for (const std::string& argument : arguments) {
     if (argument == "-") {

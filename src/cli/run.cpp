@@ -19,10 +19,10 @@
 #include "cli/inputs.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
+#include "cli/verb.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/version.hpp"
 #include "foretrace/whatif/whatif.hpp"
-#include "cli/verb.hpp"
 
 namespace foretrace::cli {
 namespace {

@@ -4,12 +4,12 @@
 #include "cli/inputs.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/analysis/ranks.hpp"
+#include "foretrace/ranks/job.hpp"
 #include "foretrace/report/export.hpp"
+#include "foretrace/whatif/whatif.hpp"
 #include "report/exporter.hpp"
 #include "report/json_writer.hpp"
-#include "foretrace/ranks/job.hpp"
-#include "foretrace/whatif/whatif.hpp"
-#include "foretrace/analysis/ranks.hpp"
 
 namespace foretrace::cli {
 namespace {

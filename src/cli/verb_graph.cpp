@@ -5,9 +5,9 @@
 #include "cli/inputs.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/analysis/baseline.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/json_writer.hpp"
-#include "foretrace/graph/graph.hpp"
 
 namespace foretrace::cli {
 namespace {

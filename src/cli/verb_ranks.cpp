@@ -4,10 +4,10 @@
 
 #include "cli/inputs.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/analysis/ranks.hpp"
 #include "foretrace/cli/run.hpp"
 #include "foretrace/ranks/job.hpp"
 #include "foretrace/report/report.hpp"
-#include "foretrace/analysis/ranks.hpp"
 
 namespace foretrace::cli {
 namespace {

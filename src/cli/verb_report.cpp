@@ -6,9 +6,9 @@
 #include "foretrace/analysis/ranks.hpp"
 #include "foretrace/compare/compare.hpp"
 #include "foretrace/hardware/device.hpp"
-#include "foretrace/report/report.hpp"
-#include "foretrace/report/export.hpp"
 #include "foretrace/ranks/job.hpp"
+#include "foretrace/report/export.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::cli {

@@ -4,8 +4,8 @@
 #include "base/text.hpp"
 #include "cli/inputs.hpp"
 #include "cli/verbs.hpp"
-#include "report/scale.hpp"
 #include "foretrace/whatif/parallel.hpp"
+#include "report/scale.hpp"
 #include "search/communication.hpp"
 
 namespace foretrace::cli {

@@ -10,9 +10,9 @@
 
 #include "base/csv.hpp"
 #include "base/data_files.hpp"
-#include "foretrace/base/result.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
+#include "foretrace/base/result.hpp"
 
 namespace foretrace::compare {
 

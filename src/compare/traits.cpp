@@ -10,9 +10,9 @@
 #include <set>
 
 #include "compare/profile.hpp"
-#include "ranks/collectives.hpp"
 #include "foretrace/trace/trace.hpp"
 #include "graph/call_roles.hpp"
+#include "ranks/collectives.hpp"
 #include "trace/communication.hpp"
 #include "work/op_names.hpp"
 

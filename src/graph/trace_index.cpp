@@ -6,8 +6,8 @@
 
 #include "base/statistics.hpp"
 #include "trace/communication.hpp"
-#include "trace/gpu.hpp"
 #include "trace/device_times.hpp"
+#include "trace/gpu.hpp"
 
 namespace foretrace::graph {
 

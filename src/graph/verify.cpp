@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "graph/task_row.hpp"
 #include "foretrace/graph/graph.hpp"
+#include "graph/task_row.hpp"
 
 namespace foretrace::graph {
 

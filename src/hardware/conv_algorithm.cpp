@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "base/csv.hpp"
+#include "base/data_files.hpp"
 #include "base/text.hpp"
 #include "hardware/conv_tensors.hpp"
 #include "hardware/layout_changes.hpp"
 #include "hardware/tables.hpp"
-#include "base/data_files.hpp"
 
 namespace foretrace::hardware {
 

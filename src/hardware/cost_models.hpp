@@ -4,8 +4,8 @@
 // 2.11, CUDA 13.0 and cuDNN 9.19.
 
 #include "hardware/cost.hpp"
-#include "trace/latencies.hpp"
 #include "hardware/neighbours.hpp"
+#include "trace/latencies.hpp"
 
 namespace foretrace::hardware {
 

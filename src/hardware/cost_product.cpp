@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "base/csv.hpp"
+#include "base/data_files.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
-#include "base/data_files.hpp"
 
 namespace foretrace::hardware {
 

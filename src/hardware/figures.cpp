@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/csv.hpp"
-#include "hardware/tables.hpp"
 #include "base/data_files.hpp"
+#include "hardware/tables.hpp"
 
 namespace foretrace::hardware {
 

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/data_files.hpp"
+#include "hardware/clocks.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/neighbours.hpp"
-#include "hardware/clocks.hpp"
 
 namespace foretrace::hardware {
 

@@ -10,10 +10,10 @@
 #include "hardware/cost_recurrent.hpp"
 #include "hardware/estimate.hpp"
 #include "hardware/law_conv.hpp"
+#include "hardware/measured.hpp"
 #include "hardware/spreads.hpp"
 #include "hardware/tables.hpp"
 #include "hardware/transfer_rows.hpp"
-#include "hardware/measured.hpp"
 
 namespace foretrace::hardware {
 

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "hardware/kernel_features.hpp"
-#include "hardware/tables.hpp"
 #include "hardware/measured.hpp"
+#include "hardware/tables.hpp"
 
 namespace foretrace::hardware {
 

@@ -9,10 +9,10 @@
 
 #include "base/statistics.hpp"
 #include "foretrace/ranks/job.hpp"
+#include "ranks/collectives.hpp"
 #include "ranks/first_guess.hpp"
 #include "ranks/order.hpp"
 #include "ranks/quadratic.hpp"
-#include "ranks/collectives.hpp"
 
 namespace foretrace::ranks {
 

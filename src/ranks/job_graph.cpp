@@ -12,8 +12,8 @@
 
 #include "base/workers.hpp"
 #include "foretrace/graph/graph.hpp"
-#include "ranks/merge.hpp"
 #include "ranks/collectives.hpp"
+#include "ranks/merge.hpp"
 
 namespace foretrace::ranks {
 namespace {

@@ -1,10 +1,7 @@
 // Finds stragglers by exchange: each rank's work is replaced by that of the typical rank, cause by cause, and the job is simulated again.
 // The cost of a straggler is what it alone adds to a job of typical ranks.
 
-#include "foretrace/ranks/job.hpp"
 #include "ranks/stragglers.hpp"
-#include "ranks/job_graph.hpp"
-#include "ranks/collectives.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +10,9 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "foretrace/ranks/job.hpp"
+#include "ranks/collectives.hpp"
+#include "ranks/job_graph.hpp"
 
 namespace foretrace::ranks {
 

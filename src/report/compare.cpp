@@ -68,7 +68,8 @@ std::string gate_words(const Comparison& c) {
   }
   std::string why = "nothing single stands out; the tables show where the time went";
   for (const Cause& cause : c.causes) {
-    if (cause.kind == CauseKind::kMemory || cause.kind == CauseKind::kRecording || (cause.time <= 0 && !leads(cause))) continue;
+    if (cause.kind == CauseKind::kMemory || cause.kind == CauseKind::kRecording || (cause.time <= 0 && !leads(cause)))
+      continue;
     why = cause_words(cause);
     break;
   }

@@ -74,7 +74,9 @@ std::string to_json(const compare::Comparison& c) {
   json.member("gate_pct", c.gate_pct).member("sentences", sentences(c));
   json.objects("causes", c.causes, [&](const compare::Cause& cause) {
     json.member("what", cause.what).member("where", cause.where).member_ms("ms", cause.time);
-    json.member("of", compare::to_string(cause.kind)).member("whatif", cause.whatif).member("noise_pct", cause.noise_pct);
+    json.member("of", compare::to_string(cause.kind))
+        .member("whatif", cause.whatif)
+        .member("noise_pct", cause.noise_pct);
   });
   json.member("matched_share", c.matched_share);
   if (c.verdict) write_verdict(json, *c.verdict);

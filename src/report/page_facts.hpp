@@ -2,8 +2,8 @@
 // What only the page shows of a step: where each operation lies under the roofline, memory over the step
 // with what its peak holds, and answers computed beforehand for its sliders.
 
-#include "foretrace/analysis/gpus.hpp"
 #include "foretrace/analysis/baseline.hpp"
+#include "foretrace/analysis/gpus.hpp"
 #include "report/json_writer.hpp"
 
 namespace foretrace::report {

@@ -8,10 +8,10 @@
 #include "analysis/ranks_step.hpp"
 #include "base/deflate.hpp"
 #include "foretrace/report/export.hpp"
-#include "report/chrome_events.hpp"
 #include "foretrace/simulate/simulate.hpp"
-#include "report/json_writer.hpp"
 #include "ranks/job_graph.hpp"
+#include "report/chrome_events.hpp"
+#include "report/json_writer.hpp"
 
 namespace foretrace::report {
 namespace {

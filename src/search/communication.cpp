@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "whatif/dataflow/blocks.hpp"
 #include "hardware/collective.hpp"
+#include "whatif/dataflow/blocks.hpp"
 #include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::search {

@@ -4,8 +4,8 @@
 
 #include "base/csv.hpp"
 #include "base/data_files.hpp"
-#include "foretrace/base/result.hpp"
 #include "base/text.hpp"
+#include "foretrace/base/result.hpp"
 
 namespace foretrace::trace {
 

@@ -1,8 +1,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "trace/event_columns.hpp"
 #include "foretrace/trace/load.hpp"
+#include "trace/event_columns.hpp"
 
 namespace foretrace::trace {
 

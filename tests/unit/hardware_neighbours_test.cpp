@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "hardware/cost.hpp"
+#include "hardware/measured.hpp"
 #include "hardware/neighbours.hpp"
 #include "hardware/tables.hpp"
-#include "hardware/measured.hpp"
 
 namespace foretrace::hardware {
 namespace {

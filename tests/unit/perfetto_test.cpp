@@ -73,8 +73,7 @@ TEST(Perfetto, ImportOfExportIsTheSameGraph) {
 TEST(Perfetto, ReplayOfAnExportGivesTheSameTimes) {
   const Loaded from = example();
   const Loaded back = reloaded(exported(from, 3, {.gzip = true}));
-  const Result<analysis::TraceReplay> first =
-      analysis::replay(from.trace, from.steps, {.step = 3});
+  const Result<analysis::TraceReplay> first = analysis::replay(from.trace, from.steps, {.step = 3});
   const Result<analysis::TraceReplay> again = analysis::replay(back.trace, back.steps);
   ASSERT_TRUE(first && again);
   EXPECT_TRUE(again->from_export);

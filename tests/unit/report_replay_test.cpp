@@ -3,9 +3,9 @@
 
 #include <numeric>
 
-#include "foretrace/analysis/replay.hpp"
 #include "base/readable.hpp"
 #include "foretrace/analysis/baseline.hpp"
+#include "foretrace/analysis/replay.hpp"
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/host/measured_step.hpp"
 #include "foretrace/report/report.hpp"

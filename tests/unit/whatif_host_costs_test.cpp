@@ -7,8 +7,8 @@
 
 #include "base/data_files.hpp"
 #include "base/text.hpp"
-#include "foretrace/host/unprofiled.hpp"
 #include "foretrace/host/measured_step.hpp"
+#include "foretrace/host/unprofiled.hpp"
 #include "foretrace/trace/load.hpp"
 #include "trace_maker.hpp"
 

@@ -7,8 +7,8 @@
 #include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/parallel.hpp"
-#include "trace/latencies.hpp"
 #include "hardware/collective.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::test {

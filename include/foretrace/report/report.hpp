@@ -17,7 +17,7 @@
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/search/optimize.hpp"
 
-// Include the header of what you render: analysis/{summary,doctor,replay,ranks}.hpp, compare/compare.hpp, ranks/pipeline.hpp.
+// Include the header of what you render: analysis/{summary,doctor,replay,ranks}.hpp, compare/compare.hpp, ranks/job.hpp.
 namespace foretrace::analysis {
 struct DoctorReport;
 struct RanksReport;

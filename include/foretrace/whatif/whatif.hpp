@@ -136,8 +136,8 @@ struct WhatIf {
   Effort effort = Effort::kWork;
   Stage stage = Stage::kKernels;
   std::vector<std::string> advise = {};  ///< uses `advise` tries; none: nobody would switch it on by itself
-  bool validated = false;                ///< meets its measured rows (docs/internals/accuracy.md), or is right by definition
-  Evidence evidence = {};                ///< filled in by the catalogue
+  bool validated = false;  ///< meets its measured rows (docs/internals/accuracy.md), or is right by definition
+  Evidence evidence = {};  ///< filled in by the catalogue
   std::function<Status(Model& model, Draft& draft, const Parameters& parameters)> apply = {};
   /// Of values that are right one by one and wrong together, before the trace is read; none: any go together.
   Status (*check)(const Parameters& parameters) = nullptr;

@@ -6,9 +6,9 @@
 #include "whatif/dataflow/blocks.hpp"
 #include "whatif/dataflow/dataflow.hpp"
 #include "whatif/dataflow/layer_regions.hpp"
+#include "whatif/model/op_chains.hpp"
 #include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
-#include "whatif/model/op_chains.hpp"
 
 namespace foretrace::whatif {
 namespace {

@@ -1,12 +1,12 @@
 
 
+#include "base/saturate.hpp"
 #include "base/text.hpp"
-#include "whatif/model/script.hpp"
+#include "hardware/cost.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/attentions.hpp"
-#include "base/saturate.hpp"
-#include "hardware/cost.hpp"
 
 namespace foretrace::whatif {
 namespace {

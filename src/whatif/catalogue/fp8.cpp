@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "hardware/cost.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/rewrite/fp8_layers.hpp"
 #include "whatif/rewrite/precision_memory.hpp"
-#include "hardware/cost.hpp"
 
 namespace foretrace::whatif {
 namespace {

@@ -1,12 +1,12 @@
 
 #include <algorithm>
 
-#include "whatif/model/script.hpp"
+#include "hardware/cost.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/saved_tensors.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
-#include "hardware/cost.hpp"
 
 namespace foretrace::whatif {
 namespace {

@@ -4,13 +4,13 @@
 #include <cmath>
 
 #include "base/saturate.hpp"
+#include "hardware/cost.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/op_facts.hpp"
 #include "whatif/dataflow/sequence_shapes.hpp"
 #include "whatif/rewrite/rows.hpp"
 #include "work/describe_op.hpp"
-#include "hardware/cost.hpp"
 
 namespace foretrace::whatif {
 namespace {

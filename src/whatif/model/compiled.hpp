@@ -5,8 +5,8 @@
 #include <string>
 
 #include "foretrace/trace/trace.hpp"
-#include "foretrace/whatif/whatif.hpp"
 #include "foretrace/whatif/model.hpp"
+#include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::whatif {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
-#include "foretrace/whatif/whatif.hpp"
 #include "foretrace/whatif/model.hpp"
+#include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::whatif {
 

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "foretrace/simulate/simulate.hpp"
-#include "whatif/parallel/builder.hpp"
 #include "hardware/collective.hpp"
+#include "whatif/parallel/builder.hpp"
 #include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::whatif {

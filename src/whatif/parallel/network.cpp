@@ -1,12 +1,11 @@
 // The network of a job. A fabric that says nothing about the inside of a node gets the links of the node this GPU is usually sold in.
 
-#include "foretrace/whatif/parallel.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
+#include "foretrace/whatif/parallel.hpp"
 #include "hardware/collective.hpp"
 
 namespace foretrace::whatif {

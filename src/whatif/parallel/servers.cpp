@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "whatif/parallel/builder.hpp"
-#include "whatif/model/simulate_model.hpp"
 #include "hardware/collective.hpp"
+#include "whatif/model/simulate_model.hpp"
+#include "whatif/parallel/builder.hpp"
 #include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::whatif {

@@ -4,13 +4,13 @@
 #include <array>
 #include <cmath>
 
-#include "hardware/cost.hpp"
-#include "hardware/transfer.hpp"
 #include "foretrace/whatif/model.hpp"
+#include "hardware/cost.hpp"
 #include "hardware/estimate.hpp"
+#include "hardware/measured.hpp"
+#include "hardware/transfer.hpp"
 #include "whatif/model/simulate_model.hpp"
 #include "whatif/predict/predictor.hpp"
-#include "hardware/measured.hpp"
 
 namespace foretrace::whatif {
 

@@ -8,9 +8,9 @@
 #include <cmath>
 #include <span>
 
-#include "graph/gpu_work.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/whatif/whatif.hpp"
+#include "graph/gpu_work.hpp"
 #include "whatif/model/bound.hpp"
 #include "whatif/model/checked_commit.hpp"
 #include "whatif/model/compiled.hpp"

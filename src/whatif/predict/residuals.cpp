@@ -10,10 +10,10 @@
 
 #include "base/csv.hpp"
 #include "base/data_files.hpp"
-#include "whatif/predict/bands.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "foretrace/whatif/model.hpp"
+#include "whatif/predict/bands.hpp"
 
 namespace foretrace::whatif {
 

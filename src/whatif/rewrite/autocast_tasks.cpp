@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hardware/cost.hpp"
 #include "whatif/model/backward_end.hpp"
 #include "whatif/rewrite/optimizer.hpp"
-#include "hardware/cost.hpp"
 
 namespace foretrace::whatif {
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "whatif/rewrite/compiling.hpp"
 #include "hardware/cost.hpp"
 #include "whatif/model/op_chains.hpp"
+#include "whatif/rewrite/compiling.hpp"
 
 namespace foretrace::whatif {
 

@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "whatif/rewrite/compiling.hpp"
 #include "base/text.hpp"
 #include "whatif/model/op_chains.hpp"
+#include "whatif/rewrite/compiling.hpp"
 
 namespace foretrace::whatif {
 

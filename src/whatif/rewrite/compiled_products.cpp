@@ -1,6 +1,6 @@
 
-#include "whatif/rewrite/compiling.hpp"
 #include "hardware/cost.hpp"
+#include "whatif/rewrite/compiling.hpp"
 
 namespace foretrace::whatif {
 

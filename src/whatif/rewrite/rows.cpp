@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "base/saturate.hpp"
+#include "hardware/cost.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/rewrite/layout_tasks.hpp"
-#include "hardware/cost.hpp"
 
 namespace foretrace::whatif {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hardware/cost.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/rewrite/rows.hpp"
 #include "whatif/rewrite/workspaces.hpp"
-#include "hardware/cost.hpp"
 
 namespace foretrace::whatif {
 
