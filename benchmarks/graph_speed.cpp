@@ -20,10 +20,10 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/graph/build.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
 
 namespace {
 

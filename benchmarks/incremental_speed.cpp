@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/graph/build.hpp"
-#include "foretrace/simulate/incremental.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
+#include "simulate/incremental.hpp"
 
 namespace {
 

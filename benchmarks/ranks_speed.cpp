@@ -15,9 +15,12 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/graph/build.hpp"
-#include "foretrace/report/ranks.hpp"
+#include "foretrace/analysis/ranks.hpp"
+#include "foretrace/graph/graph.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "ranks/clocks.hpp"
+#include "ranks/collectives.hpp"
 
 namespace {
 

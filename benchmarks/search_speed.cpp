@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 #include "search/communication.hpp"
 

@@ -13,10 +13,10 @@
 #include <cstdlib>
 #include <string>
 
-#include "foretrace/graph/build.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
 #include "foretrace/whatif/draft.hpp"
 
 namespace {

@@ -298,7 +298,7 @@ def hooks(found: dict, figures: dict[str, tuple[float, str, float]], rows: list[
 
 def csv_of(figures: dict[str, tuple[float, str, float]]) -> str:
     head = "# figure,value,sample,spread: what the CPU costs beside an H200 (16 virtual cores of an Intel Xeon, PyTorch 2.11);\n" \
-           "# include/foretrace/host/host_costs.hpp says what each is. Written by tools/fit_host.py.\n"
+           "# include/foretrace/host/unprofiled.hpp says what each is. Written by tools/fit_host.py.\n"
     return head + "".join(f"{n},{v:.4g},{sample},{spread:.2g}\n" for n, (v, sample, spread) in figures.items())
 
 

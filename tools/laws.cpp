@@ -19,7 +19,6 @@
 #include <string_view>
 #include <utility>
 
-#include "foretrace/hardware/collective.hpp"
 #include "foretrace/hardware/device.hpp"
 #include "hardware/conv_algorithm.hpp"
 #include "hardware/cost_attention.hpp"

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "foretrace/base/result.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/cli/run.hpp"
 #include "foretrace/trace/trace.hpp"
 
 namespace foretrace::python {
@@ -39,8 +39,10 @@ inline nanobind::object optional_int(std::int64_t value) {
 /// Text as a Python str; bytes that are not UTF-8 become U+FFFD.
 nanobind::str to_str(std::string_view text);
 
-/// Lets the library read Parquet through pyarrow.
-void offer_parquet();
+/// What the module adds to the library: plugins, Ray, Parquet. Set once by the Python side, under the interpreter's lock.
+cli::Extensions& extensions();
+/// A reader of Parquet through pyarrow.
+trace::ParquetReader parquet_reader();
 
 void bind_trace(nanobind::module_& m);
 void bind_graph(nanobind::module_& m);

@@ -10,12 +10,10 @@
 #include <optional>
 
 #include "bindings.hpp"
-#include "foretrace/analysis/step_graphs.hpp"
-#include "foretrace/graph/build.hpp"
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/host/measured_step.hpp"
-#include "foretrace/host/recorder.hpp"
 #include "foretrace/host/unprofiled.hpp"
-#include "foretrace/report/notes.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "views.hpp"
 

@@ -4,7 +4,6 @@
 
 #include "bindings.hpp"
 #include "foretrace/hardware/device.hpp"
-#include "foretrace/hardware/fabric.hpp"
 
 namespace nb = nanobind;
 

@@ -9,7 +9,6 @@
 #include <cstdio>
 
 #include "bindings.hpp"
-#include "foretrace/cli/plugins.hpp"
 #include "foretrace/cli/run.hpp"
 #include "foretrace/report/export.hpp"
 #include "foretrace/trace/load.hpp"
@@ -31,11 +30,9 @@ ErrorCode code_named(std::string_view name) {
 
 /// A Python function (path) -> None, or (code, message, file, hint) of what is wrong with the plugin.
 void set_plugin_loader(nb::object load) {
-  if (load.is_none()) {
-    cli::plugin_loader() = {};
-    return;
-  }
-  cli::plugin_loader() = [held = shared(std::move(load))](const std::string& path) -> Status {
+  extensions().load_plugin = {};
+  if (load.is_none()) return;
+  extensions().load_plugin = [held = shared(std::move(load))](const std::string& path) -> Status {
     nb::gil_scoped_acquire locked;
     using Wrong = std::tuple<std::string, std::string, std::string, std::string>;
     const auto wrong = nb::cast<std::optional<Wrong>>((*held)(path));
@@ -47,11 +44,9 @@ void set_plugin_loader(nb::object load) {
 
 /// A Python function (csv) -> bytes, or the text of what it lacks.
 void set_table_packer(nb::object pack) {
-  if (pack.is_none()) {
-    report::table_packer() = {};
-    return;
-  }
-  report::table_packer() = [held = shared(std::move(pack))](const std::string& csv) -> Result<std::string> {
+  extensions().pack_table = {};
+  if (pack.is_none()) return;
+  extensions().pack_table = [held = shared(std::move(pack))](const std::string& csv) -> Result<std::string> {
     nb::gil_scoped_acquire locked;
     const nb::object packed = (*held)(nb::bytes(csv.data(), csv.size()));
     if (nb::isinstance<nb::bytes>(packed)) {
@@ -63,6 +58,11 @@ void set_table_packer(nb::object pack) {
 }
 
 }  // namespace
+
+cli::Extensions& extensions() {
+  static cli::Extensions offered{.parquet = parquet_reader()};
+  return offered;
+}
 
 std::shared_ptr<nb::object> shared(nb::object object) {
   return {new nb::object(std::move(object)), [](nb::object* held) {
@@ -97,7 +97,7 @@ NB_MODULE(_core, m) {
   m.def(
       "run",
       [](const std::vector<std::string>& args) {
-        const int status = cli::run(args, cli::standard_terminal());
+        const int status = cli::run(args, cli::standard_terminal(), python::extensions());
         std::fflush(stdout);
         return status;
       },
@@ -113,9 +113,10 @@ NB_MODULE(_core, m) {
   });
   m.def(
       "find_trace_files",
-      [](const std::vector<std::string>& paths) { return python::value_or_raise(trace::find_trace_files(paths)); },
+      [](const std::vector<std::string>& paths) {
+        return python::value_or_raise(trace::find_trace_files(paths, {.parquet = python::extensions().parquet}));
+      },
       nb::arg("paths"));
-  python::offer_parquet();
   python::bind_trace(m);
   python::bind_graph(m);
   python::bind_timeline(m);

@@ -110,7 +110,7 @@ nb::object OpenDraft::memory_select(const std::optional<std::string>& kind, cons
   }
   // As of tasks: an operation allocates for those around it too.
   const trace::Trace& trace = *model_->trace;
-  const std::vector<bool> ops = op.empty() ? std::vector<bool>() : model_->chains->matching(op);
+  const std::vector<bool> ops = op.empty() ? std::vector<bool>() : whatif::matching_operations(*model_, op);
   const auto within = [&](const memory::Block& b) {
     if (!op.empty() && (b.op >= ops.size() || !ops[b.op])) return false;
     return layer.empty() || (b.layer < trace.size() && whatif::glob_match(layer, trace.name(b.layer)));

@@ -10,7 +10,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
-#include "foretrace/trace/parquet_reader.hpp"
+#include "foretrace/trace/load.hpp"
 
 namespace nb = nanobind;
 
@@ -58,17 +58,17 @@ nb::object reader() { return nb::module_::import_("foretrace._parquet_tables"); 
 
 }  // namespace
 
-void offer_parquet() {
-  trace::parquet_reader().tables = [](const std::string& folder) {
+trace::ParquetReader parquet_reader() {
+  trace::ParquetReader out;
+  out.tables = [](const std::string& folder) {
     return caught<Result<Tables>>(folder, [&]() -> Result<Tables> {
       const nb::object told = reader().attr("tables")(folder);
       if (nb::isinstance<nb::tuple>(told)) return tl::unexpected(wrong(told, folder));
       return nb::cast<Tables>(told);
     });
   };
-  trace::parquet_reader().scan = [](const std::string& folder, const std::string& table,
-                                    const std::vector<std::string>& columns,
-                                    const std::function<void(const trace::ColumnBatch&)>& each) {
+  out.scan = [](const std::string& folder, const std::string& table, const std::vector<std::string>& columns,
+                const std::function<void(const trace::ColumnBatch&)>& each) {
     return caught<Status>(folder, [&]() -> Status {
       for (const nb::handle batch : reader().attr("scan")(folder, table, columns)) {
         if (nb::isinstance<nb::tuple>(batch[1])) return tl::unexpected(wrong(batch[1], folder));
@@ -77,6 +77,7 @@ void offer_parquet() {
       return {};
     });
   };
+  return out;
 }
 
 }  // namespace foretrace::python

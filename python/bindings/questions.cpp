@@ -11,10 +11,9 @@
 
 #include "answers.hpp"
 #include "bindings.hpp"
-#include "foretrace/report/optimize.hpp"
-#include "foretrace/search/advise.hpp"
-#include "foretrace/whatif/network.hpp"
-#include "foretrace/whatif/parallel_choice.hpp"
+#include "foretrace/report/report.hpp"
+#include "foretrace/search/optimize.hpp"
+#include "foretrace/whatif/parallel.hpp"
 
 namespace nb = nanobind;
 
@@ -168,7 +167,7 @@ nb::dict scale(const Baseline& base, int workers, const nb::list& whatifs, const
   if (!p.declined.empty()) raise({.code = ErrorCode::kDeclined, .message = p.declined});
   nb::dict d;
   d["workers"] = workers;
-  d["network"] = to_str(network.collectives->name());
+  d["network"] = to_str(network.name);
   d["communication"] = p.communication;
   d["exposed_communication"] = p.exposed_communication;
   d["efficiency"] = p.speedup / one_worker;

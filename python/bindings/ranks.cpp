@@ -1,4 +1,4 @@
-#include "foretrace/report/ranks.hpp"
+#include "foretrace/analysis/ranks.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -9,9 +9,8 @@
 
 #include "bindings.hpp"
 #include "foretrace/ranks/job.hpp"
-#include "foretrace/ranks/pipeline.hpp"
-#include "foretrace/report/pipeline.hpp"
-#include "foretrace/report/ranks_export.hpp"
+#include "foretrace/report/export.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace nb = nanobind;
 
@@ -47,6 +46,7 @@ LoadedJob load(const std::vector<std::string>& files, unsigned threads, bool par
   options.threads = threads;
   options.partial = partial;
   options.steps_by = steps_by;
+  options.parquet = extensions().parquet;
   std::optional<Result<LoadedJob>> job;
   {
     const nb::gil_scoped_release release;
@@ -103,8 +103,8 @@ void bind_ranks(nb::module_& m) {
               raise(Error{
                   ErrorCode::kDeclined, "an operation trace has no timeline of kernels", {}, Error::kNoOffset, {}});
             }
-            const analysis::RanksStep chosen = value_or_raise(analysis::ranks_step(j.job, {.step = step}));
-            const report::Exported e = value_or_raise(report::export_ranks(j.job, chosen, {.gzip = gzip}));
+            const auto chosen = value_or_raise(analysis::open_ranks_step(j.job, {.step = step}));
+            const report::Exported e = value_or_raise(report::export_ranks(j.job, *chosen, {.gzip = gzip}));
             return nb::bytes(e.bytes.data(), e.bytes.size());
           },
           nb::arg("step").none(), nb::arg("gzip"));

@@ -6,12 +6,12 @@
 #include <optional>
 
 #include "bindings.hpp"
-#include "foretrace/report/compare.hpp"
-#include "foretrace/report/doctor.hpp"
+#include "foretrace/analysis/doctor.hpp"
+#include "foretrace/analysis/replay.hpp"
+#include "foretrace/analysis/summary.hpp"
+#include "foretrace/compare/compare.hpp"
 #include "foretrace/report/export.hpp"
-#include "foretrace/report/page.hpp"
-#include "foretrace/report/replay.hpp"
-#include "foretrace/report/summary.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace nb = nanobind;
 
@@ -24,7 +24,7 @@ nb::tuple export_step(const LoadedTrace& t, std::optional<std::int64_t> step, co
   auto exported = [&]() -> Result<report::Exported> {
     nb::gil_scoped_release unlocked;
     FORETRACE_TRY(const overview::ExportableStep chosen, overview::exportable_step(t.trace, t.steps, step, whatifs));
-    return report::export_step(t.trace, chosen, {format, gzip});
+    return report::export_step(t.trace, chosen, {format, gzip, extensions().pack_table});
   }();
   const report::Exported e = value_or_raise(std::move(exported));
   nb::dict d;

@@ -7,11 +7,9 @@
 #include <memory>
 
 #include "bindings.hpp"
-#include "foretrace/cli/evaluator.hpp"
-#include "foretrace/cli/reader.hpp"
-#include "foretrace/report/optimize.hpp"
+#include "foretrace/cli/run.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/pack.hpp"
 
 namespace nb = nanobind;
 
@@ -27,7 +25,7 @@ class StrategyStep {
  public:
   StrategyStep(const std::string& path, std::optional<std::int64_t> step, std::optional<double> measured_ms) {
     nb::gil_scoped_release unlocked;
-    Result<trace::Trace> trace = trace::load(path);
+    Result<trace::Trace> trace = trace::load(path, {.parquet = extensions().parquet});
     if (!trace) {
       nb::gil_scoped_acquire locked;
       raise(trace.error());
@@ -61,13 +59,11 @@ class StrategyStep {
 
 /// A Python function (trace, step, measured_ms) -> function (list of strategies as JSON) -> list of outcomes.
 void set_evaluator(nb::object make) {
-  if (make.is_none()) {
-    cli::other_evaluator() = {};
-    return;
-  }
+  extensions().make_evaluate = {};
+  if (make.is_none()) return;
   const std::shared_ptr<nb::object> held = shared(std::move(make));
-  cli::other_evaluator() = [held](const std::string& trace, std::optional<std::int64_t> step,
-                                  std::optional<double> measured_ms) -> search::Evaluate {
+  extensions().make_evaluate = [held](const std::string& trace, std::optional<std::int64_t> step,
+                                      std::optional<double> measured_ms) -> search::Evaluate {
     nb::gil_scoped_acquire locked;
     const std::shared_ptr<nb::object> evaluate = shared((*held)(trace, step, measured_ms));
     return [evaluate](const std::vector<search::Strategy>& strategies) {
@@ -94,8 +90,9 @@ nb::tuple read_packed(const std::string& path, bool strict, bool partial, unsign
   std::optional<Error> error;
   {
     nb::gil_scoped_release unlocked;
-    const Result<trace::Trace> trace =
-        trace::load(path, {.threads = threads, .strict = strict, .partial = partial, .progress = {}});
+    const Result<trace::Trace> trace = trace::load(
+        path,
+        {.threads = threads, .strict = strict, .partial = partial, .progress = {}, .parquet = extensions().parquet});
     if (trace) {
       bytes = trace::pack(*trace);
     } else {
@@ -122,12 +119,10 @@ Result<trace::Trace> unpacked(nb::handle answer, const std::string& file) {
 
 /// A Python function (files, strict, partial) -> list of what read_packed gives.
 void set_reader(nb::object read) {
-  if (read.is_none()) {
-    cli::other_reader() = {};
-    return;
-  }
+  extensions().read_all = {};
+  if (read.is_none()) return;
   const std::shared_ptr<nb::object> held = shared(std::move(read));
-  cli::other_reader() = [held](const std::vector<std::string>& files, const trace::LoadOptions& options) {
+  extensions().read_all = [held](const std::vector<std::string>& files, const trace::LoadOptions& options) {
     nb::gil_scoped_acquire locked;
     const nb::list answers = nb::cast<nb::list>((*held)(files, options.strict, options.partial));
     if (answers.size() != files.size()) throw nb::value_error("one answer for each file is needed");

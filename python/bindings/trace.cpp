@@ -1,3 +1,5 @@
+#include "foretrace/trace/trace.hpp"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -6,8 +8,6 @@
 #include <optional>
 
 #include "bindings.hpp"
-#include "foretrace/trace/arguments.hpp"
-#include "foretrace/trace/event_kind.hpp"
 #include "foretrace/trace/load.hpp"
 #include "views.hpp"
 
@@ -239,7 +239,7 @@ void bind_trace(nb::module_& m) {
   m.def(
       "load",
       [](const std::string& path, unsigned threads, bool strict, bool partial, const std::string& steps_by) {
-        return finish(trace::load(path, {threads, strict, partial, {}, steps_by}));
+        return finish(trace::load(path, {threads, strict, partial, {}, steps_by, extensions().parquet}));
       },
       nb::arg("path"), nb::arg("threads"), nb::arg("strict"), nb::arg("partial"), nb::arg("steps_by") = "",
       nb::call_guard<nb::gil_scoped_release>());

@@ -7,8 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "foretrace/base/column.hpp"
-#include "foretrace/base/ids.hpp"
+#include "foretrace/base/types.hpp"
 
 namespace foretrace::python {
 

@@ -1,6 +1,6 @@
 """What a what-if says of itself, typed: what it needs of a trace, what it changes, which parts of the answer it models.
 
-The same words as in the library (include/foretrace/whatif/contract.hpp); a test holds the two lists together.
+The same words as in the library (include/foretrace/whatif/whatif.hpp); a test holds the two lists together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 #include "foretrace/analysis/baseline.hpp"
 
-#include "foretrace/memory/allocator.hpp"
+#include "analysis/make_model.hpp"
+#include "foretrace/memory/memory.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::analysis {
 

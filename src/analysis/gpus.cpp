@@ -9,9 +9,9 @@
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "base/workers.hpp"
-#include "foretrace/graph/gpu_work.hpp"
-#include "foretrace/host/host_costs.hpp"
-#include "foretrace/trace/gpu.hpp"
+#include "foretrace/host/unprofiled.hpp"
+#include "graph/gpu_work.hpp"
+#include "trace/gpu.hpp"
 #include "whatif/model/bound.hpp"
 
 namespace foretrace::analysis {

@@ -1,10 +1,13 @@
+#include "analysis/make_model.hpp"
+
 #include <algorithm>
 
 #include "analysis/trained_parameters.hpp"
 #include "foretrace/analysis/baseline.hpp"
-#include "foretrace/memory/allocator.hpp"
-#include "foretrace/simulate/limits.hpp"
+#include "foretrace/memory/memory.hpp"
+#include "foretrace/simulate/simulate.hpp"
 #include "whatif/model/graph_facts.hpp"
+#include "whatif/model/op_chains.hpp"
 
 namespace foretrace::analysis {
 

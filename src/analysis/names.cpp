@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/text.hpp"
-#include "foretrace/trace/communication.hpp"
-#include "foretrace/trace/ranges.hpp"
+#include "trace/communication.hpp"
+#include "trace/ranges.hpp"
 
 namespace foretrace::analysis {
 namespace {

@@ -5,8 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "foretrace/base/ids.hpp"
-#include "foretrace/base/string_table.hpp"
+#include "foretrace/base/types.hpp"
 
 namespace foretrace::analysis {
 

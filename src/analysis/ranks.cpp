@@ -6,10 +6,14 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "analysis/ranks_step.hpp"
 #include "base/readable.hpp"
-#include "foretrace/graph/gpu_work.hpp"
-#include "foretrace/ranks/one_job.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "graph/gpu_work.hpp"
+#include "ranks/clocks.hpp"
+#include "ranks/job_graph.hpp"
+#include "ranks/one_job.hpp"
+#include "ranks/stragglers.hpp"
 
 namespace foretrace::analysis {
 namespace {
@@ -209,6 +213,11 @@ Result<RanksStep> ranks_step(const ranks::Job& job, const RanksOptions& options)
   s.timeline = simulate::simulate(s.graph.graph);
   s.path = simulate::critical_path(s.graph.graph, s.timeline);
   return s;
+}
+
+Result<std::shared_ptr<const RanksStep>> open_ranks_step(const ranks::Job& job, const RanksOptions& options) {
+  FORETRACE_TRY(RanksStep s, ranks_step(job, options));
+  return std::make_shared<const RanksStep>(std::move(s));
 }
 
 Result<RanksReport> analyse_ranks(const ranks::Job& job, const RanksOptions& options) {

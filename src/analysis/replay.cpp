@@ -8,8 +8,7 @@
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
-#include "foretrace/analysis/replayed_step.hpp"
-#include "foretrace/analysis/step_graphs.hpp"
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/host/measured_step.hpp"
 #include "simulate/transplant.hpp"
 

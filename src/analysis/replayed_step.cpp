@@ -1,8 +1,7 @@
-#include "foretrace/analysis/replayed_step.hpp"
-
 #include <algorithm>
 
 #include "base/statistics.hpp"
+#include "foretrace/analysis/replay.hpp"
 
 namespace foretrace::analysis {
 namespace {

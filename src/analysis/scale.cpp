@@ -1,4 +1,6 @@
-#include "foretrace/analysis/scale.hpp"
+#include "foretrace/analysis/gpus.hpp"
+#include "hardware/collective.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::analysis {
 

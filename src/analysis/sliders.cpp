@@ -1,13 +1,12 @@
-#include "foretrace/analysis/sliders.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "base/workers.hpp"
-#include "foretrace/hardware/collective.hpp"
-#include "foretrace/whatif/network.hpp"
+#include "foretrace/analysis/gpus.hpp"
+#include "foretrace/whatif/parallel.hpp"
+#include "hardware/collective.hpp"
 
 namespace foretrace::analysis {
 

@@ -1,9 +1,9 @@
-#include "foretrace/analysis/step_graphs.hpp"
-
 #include <simdjson.h>
 
 #include <charconv>
 #include <cmath>
+
+#include "foretrace/analysis/baseline.hpp"
 
 namespace foretrace::analysis {
 namespace {

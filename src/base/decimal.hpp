@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 
 namespace foretrace {
 

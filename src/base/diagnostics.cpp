@@ -1,6 +1,6 @@
-#include "foretrace/base/diagnostics.hpp"
-
 #include <algorithm>
+
+#include "foretrace/base/result.hpp"
 
 namespace foretrace {
 

@@ -10,7 +10,7 @@
 
 #include "base/text.hpp"
 #include "base/utf8.hpp"
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 
 namespace foretrace {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 
 namespace foretrace {
 

@@ -1,4 +1,4 @@
-#include "foretrace/base/string_table.hpp"
+#include "foretrace/base/types.hpp"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -7,8 +7,7 @@
 
 #include "base/byte_source.hpp"
 #include "base/missing_file.hpp"
-#include "foretrace/whatif/network.hpp"
-#include "foretrace/whatif/parallel_choice.hpp"
+#include "foretrace/whatif/parallel.hpp"
 #include "trace/parts.hpp"
 #include "whatif/model/compiled.hpp"
 
@@ -16,7 +15,8 @@ namespace foretrace::cli {
 
 namespace fs = std::filesystem;
 
-Result<std::vector<std::string>> locate_traces(const std::vector<std::string>& arguments) {
+Result<std::vector<std::string>> locate_traces(const std::vector<std::string>& arguments,
+                                               const trace::LoadOptions& options) {
   std::vector<std::string> paths, files;
   for (const std::string& argument : arguments) {
     if (argument == "-") {
@@ -34,14 +34,14 @@ Result<std::vector<std::string>> locate_traces(const std::vector<std::string>& a
     paths.push_back(argument);
   }
   if (!paths.empty()) {
-    FORETRACE_TRY(const std::vector<std::string> found, trace::find_trace_files(paths));
+    FORETRACE_TRY(const std::vector<std::string> found, trace::find_trace_files(paths, options));
     files.insert(files.end(), found.begin(), found.end());
   }
   return files;
 }
 
 Result<trace::Trace> load_one(const std::vector<std::string>& arguments, const Request& request) {
-  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(arguments));
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(arguments, request.load));
   const auto rank_text = [](const trace::Trace& t) {
     return t.distributed.rank >= 0 ? fmt::format("rank {}", t.distributed.rank) : "no rank";
   };
@@ -70,7 +70,7 @@ Result<trace::Trace> load_one(const std::vector<std::string>& arguments, const R
 
 Result<std::vector<trace::Trace>> load_recordings(const std::vector<std::string>& named, const Request& request,
                                                   const char* side) {
-  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(named));
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(named, request.load));
   std::vector<trace::Trace> all;
   std::vector<std::int64_t> ranks;
   for (const std::string& file : files) {

@@ -11,14 +11,15 @@
 #include "cli/verb.hpp"
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/analysis/gpus.hpp"
-#include "foretrace/search/strategy.hpp"
+#include "foretrace/search/optimize.hpp"
 #include "foretrace/trace/trace.hpp"
-#include "foretrace/whatif/residuals.hpp"
+#include "foretrace/whatif/model.hpp"
 
 namespace foretrace::cli {
 
 /// The trace files behind the arguments, by rank. A path that does not exist is an error that names a similar file.
-Result<std::vector<std::string>> locate_traces(const std::vector<std::string>& arguments);
+Result<std::vector<std::string>> locate_traces(const std::vector<std::string>& arguments,
+                                               const trace::LoadOptions& options);
 
 /// Of several files the one of rank `--rank`, else of the lowest rank; a note says which was taken.
 Result<trace::Trace> load_one(const std::vector<std::string>& arguments, const Request& request);

@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <string>
 
-#include "foretrace/base/progress.hpp"
+#include "foretrace/base/result.hpp"
 
 namespace foretrace::cli {
 

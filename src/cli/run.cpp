@@ -19,8 +19,8 @@
 #include "cli/inputs.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
+#include "cli/verb.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/cli/plugins.hpp"
 #include "foretrace/version.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
@@ -161,8 +161,11 @@ tl::unexpected<Error> unknown_verb(const std::string& word) {
   return fail(ErrorCode::kUsage, fmt::format("there is no verb '{}'", word), hint);
 }
 
-Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal& terminal) {
+Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal& terminal,
+                         const Extensions& extensions) {
   Request request;
+  request.extensions = extensions;
+  request.load.parquet = extensions.parquet;
   request.values = values;
   request.json = values.flag("json");
   request.style.width = terminal.width;
@@ -183,10 +186,10 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
     if (!quiet) fmt::print(terminal.err, "note: {}\n", printable(text));
   };
   for (const std::string& file : values.all("plugin")) {
-    if (!plugin_loader()) {
+    if (!extensions.load_plugin) {
       return served_by_python("--plugin", "`python3 -m foretrace …`");
     }
-    FORETRACE_TRY_VOID(plugin_loader()(file));
+    FORETRACE_TRY_VOID(extensions.load_plugin(file));
   }
   // main hands such verbs to Python before any verb runs; a program that embeds this one without Python gets here.
   if (verb.run == nullptr) {
@@ -203,7 +206,7 @@ Answer help_answer(std::string text, bool json) {
   })};
 }
 
-Result<Answer> dispatch(const std::vector<std::string>& args, const Terminal& terminal,
+Result<Answer> dispatch(const std::vector<std::string>& args, const Terminal& terminal, const Extensions& extensions,
                         std::optional<std::string>& output) {
   const bool json = std::find(args.begin(), args.end(), "--json") != args.end();
   FORETRACE_TRY(const std::size_t at, verb_position(args));
@@ -237,7 +240,7 @@ Result<Answer> dispatch(const std::vector<std::string>& args, const Terminal& te
   if (help) return help_answer(verb_help(*verb, terminal.width), json);
   FORETRACE_TRY(const Values values, parse(*verb, rest));
   output = values.text("output");
-  return answer_of(*verb, values, terminal);
+  return answer_of(*verb, values, terminal, extensions);
 }
 
 int print_error(const Error& error, bool json, const Terminal& terminal) {
@@ -299,16 +302,11 @@ Result<Values> parse(const Verb& verb, const std::vector<std::string>& args) {
   return values;
 }
 
-LoadPlugin& plugin_loader() {
-  static LoadPlugin load;
-  return load;
-}
-
 int report_error(const Error& error, const std::vector<std::string>& args, const Terminal& terminal) {
   return print_error(error, std::find(args.begin(), args.end(), "--json") != args.end(), terminal);
 }
 
-int run(const std::vector<std::string>& args, const Terminal& terminal) {
+int run(const std::vector<std::string>& args, const Terminal& terminal, const Extensions& extensions) {
   const bool json = std::find(args.begin(), args.end(), "--json") != args.end();
   try {
     if (args.empty()) {
@@ -316,7 +314,7 @@ int run(const std::vector<std::string>& args, const Terminal& terminal) {
       return kWrongUsage;
     }
     std::optional<std::string> output;
-    Result<Answer> answer = dispatch(args, terminal, output);
+    Result<Answer> answer = dispatch(args, terminal, extensions, output);
     if (!answer) return print_error(answer.error(), json, terminal);
     if (answer->wrote_output) output.reset();
     const Status written = write_output(output, terminal.out, answer->body);

@@ -7,7 +7,6 @@
 
 #include "base/text.hpp"
 #include "foretrace/hardware/device.hpp"
-#include "foretrace/hardware/fabric.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::cli {

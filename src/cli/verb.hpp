@@ -22,7 +22,7 @@
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/cli/run.hpp"
-#include "foretrace/report/text_style.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 
 namespace foretrace::cli {
@@ -107,6 +107,7 @@ struct Request {
   Values values;
   bool json = false;
   report::TextStyle style;
+  Extensions extensions;                         ///< of the embedding program
   trace::LoadOptions load;                       ///< --threads, --strict, --partial, and the progress bar
   std::function<void(const std::string&)> note;  ///< one line for people, on stderr; silent with --quiet
 };

@@ -2,7 +2,7 @@
 
 #include "cli/inputs.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/report/advise.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace foretrace::cli {
 namespace {

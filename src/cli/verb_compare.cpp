@@ -7,7 +7,8 @@
 #include "cli/inputs.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/report/compare.hpp"
+#include "foretrace/compare/compare.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace foretrace::cli {
 namespace {

@@ -5,14 +5,16 @@
 #include "cli/errors.hpp"
 #include "cli/inputs.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/report/doctor.hpp"
+#include "foretrace/analysis/doctor.hpp"
+#include "foretrace/report/report.hpp"
+#include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
 
 namespace foretrace::cli {
 namespace {
 
 Result<Answer> run_doctor(const Request& request) {
-  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE"), request.load));
   std::vector<std::optional<Error>> errors;  // by file
   std::vector<analysis::DoctorReport> reports;
   for (const std::string& file : files) {

@@ -4,8 +4,10 @@
 #include "cli/inputs.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/analysis/ranks.hpp"
+#include "foretrace/ranks/job.hpp"
 #include "foretrace/report/export.hpp"
-#include "foretrace/report/ranks_export.hpp"
+#include "foretrace/whatif/whatif.hpp"
 #include "report/exporter.hpp"
 #include "report/json_writer.hpp"
 
@@ -15,15 +17,15 @@ namespace {
 // Several traces that name their ranks are one job and go into one file; otherwise one trace does.
 Result<report::Exported> exported(const Request& request, const report::ExportOptions& options) {
   FORETRACE_TRY(const TracesAndChanges given, split_arguments(request.values.argument("TRACE")));
-  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(given.traces));
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(given.traces, request.load));
   const std::optional<std::int64_t> step = request.values.integer("step");
   if (files.size() > 1 && !request.values.integer("rank") && given.whatifs.empty()) {
     FORETRACE_TRY(const ranks::Job job, ranks::load_job(files, request.load));
     if (job.ranks_named && job.ranks.size() > 1) {
       for (const std::string& note : job.notes) request.note(note);
-      FORETRACE_TRY(const analysis::RanksStep chosen,
-                    analysis::ranks_step(job, {.step = step, .threads = request.load.threads}));
-      return report::export_ranks(job, chosen, options);
+      FORETRACE_TRY(const std::shared_ptr<const analysis::RanksStep> chosen,
+                    analysis::open_ranks_step(job, {.step = step, .threads = request.load.threads}));
+      return report::export_ranks(job, *chosen, options);
     }
   }
   FORETRACE_TRY(const trace::Trace trace, load_one(given.traces, request));
@@ -42,6 +44,7 @@ Result<Answer> run_export(const Request& request) {
   report::ExportOptions options;
   options.format = request.values.text("format").value_or(options.format);
   options.gzip = to_file && path->ends_with(".gz");
+  options.pack_table = request.extensions.pack_table;
   FORETRACE_TRY(report::Exported file, exported(request, options));
   if (!to_file) return Answer{std::move(file.bytes)};
 

@@ -6,7 +6,7 @@
 #include "base/text.hpp"
 #include "cli/inputs.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/report/gpus.hpp"
+#include "report/gpus.hpp"
 
 namespace foretrace::cli {
 namespace {

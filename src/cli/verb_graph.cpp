@@ -4,7 +4,8 @@
 #include "base/readable.hpp"
 #include "cli/inputs.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/analysis/step_graphs.hpp"
+#include "foretrace/analysis/baseline.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/json_writer.hpp"
 
@@ -46,7 +47,7 @@ Result<graph::Graph> read_graph(const std::string& file, const Request& request)
 }
 
 Result<Answer> check(const Request& request) {
-  FORETRACE_TRY(const std::vector<std::string> found, locate_traces(request.values.argument("FILE")));
+  FORETRACE_TRY(const std::vector<std::string> found, locate_traces(request.values.argument("FILE"), request.load));
   const std::string& file = found.front();
   if (file == "-" || found.size() > 1) {
     return fail(ErrorCode::kUsage, "graph check takes one file", "give the text of a graph, an export or a trace");

@@ -5,7 +5,6 @@
 
 #include "cli/verbs.hpp"
 #include "foretrace/hardware/device.hpp"
-#include "foretrace/hardware/fabric.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "report/exporter.hpp"

@@ -6,8 +6,8 @@
 #include "cli/inputs.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/cli/evaluator.hpp"
-#include "foretrace/report/optimize.hpp"
+#include "foretrace/cli/run.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -46,8 +46,9 @@ Result<std::optional<search::Communication>> communication(const Values& values)
 }
 
 // Predicts on a Ray cluster. Its workers load the trace themselves and know the file, the step and the measured time only.
-Result<search::Evaluate> ray_evaluator(const Values& values, const trace::Trace& trace) {
-  if (!other_evaluator()) {
+Result<search::Evaluate> ray_evaluator(const Request& request, const trace::Trace& trace) {
+  const Values& values = request.values;
+  if (!request.extensions.make_evaluate) {
     return served_by_python("--ray",
                             "pip install 'foretrace[ray]', then: python3 -m foretrace optimize … --ray ADDRESS");
   }
@@ -57,7 +58,7 @@ Result<search::Evaluate> ray_evaluator(const Values& values, const trace::Trace&
       return fail(ErrorCode::kUsage, fmt::format("--ray cannot be combined with {}", other), "leave one of them out");
     }
   }
-  return other_evaluator()(trace.path, values.integer("step"), values.number("measured-ms"));
+  return request.extensions.make_evaluate(trace.path, values.integer("step"), values.number("measured-ms"));
 }
 
 Result<Answer> run_optimize(const Request& request) {
@@ -79,7 +80,7 @@ Result<Answer> run_optimize(const Request& request) {
   if (const auto seed = v.integer("seed")) options.seed = static_cast<std::uint64_t>(*seed);
   options.threads = request.load.threads;
   if (v.text("ray")) {
-    FORETRACE_TRY(options.evaluate, ray_evaluator(v, *open.trace));
+    FORETRACE_TRY(options.evaluate, ray_evaluator(request, *open.trace));
   }
   if (request.load.progress) {
     options.progress = [&](const search::SearchProgress& p) {
@@ -118,11 +119,6 @@ std::vector<Option> search_options() {
 }
 
 }  // namespace
-
-MakeEvaluate& other_evaluator() {
-  static MakeEvaluate make;
-  return make;
-}
 
 Verb optimize_verb() {
   return {

@@ -4,10 +4,10 @@
 
 #include "cli/inputs.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/cli/reader.hpp"
-#include "foretrace/ranks/pipeline.hpp"
-#include "foretrace/report/pipeline.hpp"
-#include "foretrace/report/ranks.hpp"
+#include "foretrace/analysis/ranks.hpp"
+#include "foretrace/cli/run.hpp"
+#include "foretrace/ranks/job.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -31,14 +31,14 @@ Result<Answer> pipeline(const trace::Trace& trace, const Request& request) {
 
 Result<ranks::Job> load_job(const std::vector<std::string>& files, const Request& request) {
   if (!request.values.text("ray")) return ranks::load_job(files, request.load);
-  return ranks::assemble(files, other_reader()(files, request.load));
+  return ranks::assemble(files, request.extensions.read_all(files, request.load));
 }
 
 Result<Answer> run_ranks(const Request& request) {
-  if (request.values.text("ray") && !other_reader()) {
+  if (request.values.text("ray") && !request.extensions.read_all) {
     return served_by_python("--ray", "pip install 'foretrace[ray]', then: python3 -m foretrace ranks … --ray ADDRESS");
   }
-  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE"), request.load));
   Result<ranks::Job> job;
   if (files.size() == 1) {
     std::vector<trace::Trace> one(1);
@@ -56,11 +56,6 @@ Result<Answer> run_ranks(const Request& request) {
 }
 
 }  // namespace
-
-ReadAll& other_reader() {
-  static ReadAll read;
-  return read;
-}
 
 Verb ranks_verb() {
   return {

@@ -3,7 +3,9 @@
 #include "cli/errors.hpp"
 #include "cli/inputs.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/report/replay.hpp"
+#include "foretrace/analysis/replay.hpp"
+#include "foretrace/report/report.hpp"
+#include "report/json_parts.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -51,7 +53,7 @@ Result<Answer> run_replay(const Request& request) {
   if (request.values.integer("rank")) {
     outcomes.push_back(replay_trace(load_one(request.values.argument("TRACE"), request), request, known));
   } else {
-    FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
+    FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE"), request.load));
     // One trace at a time: a folder may hold more than fits into memory.
     for (const std::string& file : files)
       outcomes.push_back(replay_trace(trace::load(file, request.load), request, known));

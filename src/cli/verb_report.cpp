@@ -3,11 +3,13 @@
 #include "cli/inputs.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/analysis/ranks.hpp"
 #include "foretrace/compare/compare.hpp"
-#include "foretrace/hardware/fabric.hpp"
-#include "foretrace/report/compare.hpp"
-#include "foretrace/report/page.hpp"
-#include "foretrace/report/ranks.hpp"
+#include "foretrace/hardware/device.hpp"
+#include "foretrace/ranks/job.hpp"
+#include "foretrace/report/export.hpp"
+#include "foretrace/report/report.hpp"
+#include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -53,7 +55,7 @@ Result<Answer> run_report(const Request& request) {
   const std::string path = values.text("output").value_or("report.html");
   report::PageOptions shown;
   shown.command = command_line(values, path);
-  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(given.traces));
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(given.traces, request.load));
   FORETRACE_TRY(const trace::Trace trace, load_one(given.traces, request));
   if (files.size() > 1) shown.ranks_json = ranks_json(files, request);
   if (!values.all("before").empty()) {

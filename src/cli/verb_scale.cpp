@@ -4,9 +4,8 @@
 #include "base/text.hpp"
 #include "cli/inputs.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/report/scale.hpp"
-#include "foretrace/whatif/network.hpp"
-#include "foretrace/whatif/parallel_choice.hpp"
+#include "foretrace/whatif/parallel.hpp"
+#include "report/scale.hpp"
 #include "search/communication.hpp"
 
 namespace foretrace::cli {

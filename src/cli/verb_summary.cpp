@@ -1,6 +1,7 @@
 #include "cli/inputs.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/report/summary.hpp"
+#include "foretrace/analysis/summary.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace foretrace::cli {
 namespace {

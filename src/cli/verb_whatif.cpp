@@ -1,8 +1,8 @@
 #include "cli/inputs.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/report/optimize.hpp"
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/report/report.hpp"
+#include "foretrace/search/optimize.hpp"
 
 namespace foretrace::cli {
 namespace {

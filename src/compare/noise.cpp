@@ -10,6 +10,8 @@
 
 #include "base/csv.hpp"
 #include "base/data_files.hpp"
+#include "base/decimal.hpp"
+#include "base/text.hpp"
 #include "foretrace/base/result.hpp"
 
 namespace foretrace::compare {

@@ -11,9 +11,9 @@
 #include <unordered_set>
 
 #include "compare/noise.hpp"
-#include "foretrace/analysis/step_graphs.hpp"
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/hardware/device.hpp"
-#include "foretrace/host/recorder.hpp"
+#include "foretrace/host/measured_step.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "work/op_names.hpp"
 

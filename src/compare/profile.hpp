@@ -10,7 +10,7 @@
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/compare/compare.hpp"
 #include "foretrace/graph/graph.hpp"
-#include "foretrace/work/works.hpp"
+#include "foretrace/work/work.hpp"
 
 namespace foretrace::compare {
 

@@ -10,9 +10,10 @@
 #include <set>
 
 #include "compare/profile.hpp"
-#include "foretrace/ranks/collectives.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
 #include "graph/call_roles.hpp"
+#include "ranks/collectives.hpp"
+#include "trace/communication.hpp"
 #include "work/op_names.hpp"
 
 namespace foretrace::compare {

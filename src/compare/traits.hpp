@@ -9,7 +9,7 @@
 
 #include "foretrace/compare/compare.hpp"
 #include "foretrace/graph/graph.hpp"
-#include "foretrace/work/works.hpp"
+#include "foretrace/work/work.hpp"
 
 namespace foretrace::compare {
 

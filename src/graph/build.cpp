@@ -1,7 +1,6 @@
-#include "foretrace/graph/build.hpp"
-
 #include <algorithm>
 
+#include "foretrace/graph/graph.hpp"
 #include "graph/pace.hpp"
 #include "graph/step_state.hpp"
 #include "graph/task_row.hpp"

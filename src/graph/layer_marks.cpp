@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "foretrace/trace/communication.hpp"
-#include "foretrace/trace/ranges.hpp"
+#include "trace/communication.hpp"
+#include "trace/ranges.hpp"
 
 namespace foretrace::graph {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "foretrace/trace/event_kind.hpp"
+#include "foretrace/trace/trace.hpp"
 
 namespace foretrace::graph {
 

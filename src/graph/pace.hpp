@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "foretrace/graph/build.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/graph/graph.hpp"
+#include "foretrace/trace/trace.hpp"
 #include "graph/trace_index.hpp"
 
 namespace foretrace::graph {

@@ -1,4 +1,4 @@
-#include "foretrace/graph/soundness.hpp"
+#include "graph/soundness.hpp"
 
 #include <algorithm>
 

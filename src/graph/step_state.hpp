@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "foretrace/graph/build.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "graph/trace_index.hpp"
 
 namespace foretrace::graph {

@@ -5,9 +5,9 @@
 #include <unordered_map>
 
 #include "base/statistics.hpp"
-#include "foretrace/trace/communication.hpp"
-#include "foretrace/trace/gpu.hpp"
+#include "trace/communication.hpp"
 #include "trace/device_times.hpp"
+#include "trace/gpu.hpp"
 
 namespace foretrace::graph {
 

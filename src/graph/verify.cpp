@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "foretrace/graph/graph.hpp"
 #include "graph/task_row.hpp"
 
 namespace foretrace::graph {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/csv.hpp"
+#include "base/data_files.hpp"
 
 namespace foretrace::hardware {
 

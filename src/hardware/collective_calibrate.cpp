@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "foretrace/hardware/collective.hpp"
+#include "hardware/collective.hpp"
 #include "hardware/protocols.hpp"
 
 namespace foretrace::hardware {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "foretrace/hardware/collective.hpp"
+#include "hardware/collective.hpp"
 #include "hardware/protocols.hpp"
 
 namespace foretrace::hardware {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "foretrace/hardware/collective.hpp"
+#include "hardware/collective.hpp"
 #include "hardware/protocols.hpp"
 
 namespace foretrace::hardware {

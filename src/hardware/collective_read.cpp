@@ -13,7 +13,7 @@
 #include "base/csv.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
-#include "foretrace/hardware/collective.hpp"
+#include "hardware/collective.hpp"
 
 namespace foretrace::hardware {
 

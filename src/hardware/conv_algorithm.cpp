@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/csv.hpp"
+#include "base/data_files.hpp"
 #include "base/text.hpp"
 #include "hardware/conv_tensors.hpp"
 #include "hardware/layout_changes.hpp"

@@ -2,7 +2,7 @@
 // How large the tensors of a convolution are, in elements.
 
 #include "base/saturate.hpp"
-#include "foretrace/work/kinds.hpp"
+#include "foretrace/work/work.hpp"
 
 namespace foretrace::hardware {
 

@@ -3,7 +3,8 @@
 // quantities (rates, bandwidth, SMs, clock), so that they hold for other devices too; residuals were measured on an H200 with PyTorch
 // 2.11, CUDA 13.0 and cuDNN 9.19.
 
-#include "foretrace/hardware/cost.hpp"
+#include "hardware/cost.hpp"
+#include "hardware/neighbours.hpp"
 #include "trace/latencies.hpp"
 
 namespace foretrace::hardware {

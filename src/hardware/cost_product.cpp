@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/csv.hpp"
+#include "base/data_files.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 

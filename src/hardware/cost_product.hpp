@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "foretrace/base/result.hpp"
-#include "foretrace/hardware/cost.hpp"
+#include "hardware/cost.hpp"
 #include "hardware/parameter_sets.hpp"
 
 namespace foretrace::hardware {

@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "foretrace/hardware/transfer.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/laws.hpp"
+#include "hardware/transfer.hpp"
 
 namespace foretrace::hardware {
 

@@ -13,9 +13,9 @@
 #include "base/data_files.hpp"
 #include "base/suggest.hpp"
 #include "base/text.hpp"
-#include "foretrace/trace/gpu.hpp"
 #include "hardware/architecture.hpp"
 #include "hardware/toml_keys.hpp"
+#include "trace/gpu.hpp"
 
 namespace foretrace::hardware {
 

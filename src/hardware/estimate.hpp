@@ -1,7 +1,7 @@
 #pragma once
 // predict() and rescale() of foretrace/hardware/cost.hpp with other tables than those compiled in.
 
-#include "foretrace/hardware/cost.hpp"
+#include "hardware/cost.hpp"
 #include "hardware/cost_models.hpp"
 
 namespace foretrace::hardware {

@@ -1,5 +1,3 @@
-#include "foretrace/hardware/fabric.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include "base/data_files.hpp"
 #include "base/suggest.hpp"
 #include "base/text.hpp"
+#include "foretrace/hardware/device.hpp"
 #include "hardware/toml_keys.hpp"
 
 namespace foretrace::hardware {

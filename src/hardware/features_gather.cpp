@@ -1,6 +1,6 @@
 // Laws and features of embeddings, index, gather and scatter.
 
-#include "foretrace/work/dtype.hpp"
+#include "foretrace/work/work.hpp"
 #include "hardware/features_builder.hpp"
 
 namespace foretrace::hardware {

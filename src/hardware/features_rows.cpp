@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "foretrace/work/dtype.hpp"
+#include "foretrace/work/work.hpp"
 #include "hardware/features_builder.hpp"
 #include "hardware/launch_shapes.hpp"
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/csv.hpp"
+#include "base/data_files.hpp"
 #include "hardware/tables.hpp"
 
 namespace foretrace::hardware {

@@ -9,9 +9,13 @@
 #include <string_view>
 
 #include "base/csv.hpp"
+#include "base/data_files.hpp"
+#include "base/decimal.hpp"
+#include "base/text.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_streaming.hpp"
 #include "hardware/layout_changes.hpp"
+#include "hardware/measured.hpp"
 #include "hardware/tables.hpp"
 
 namespace foretrace::hardware {

@@ -17,7 +17,7 @@
 #include <string_view>
 
 #include "foretrace/base/result.hpp"
-#include "foretrace/hardware/cost.hpp"
+#include "hardware/cost.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
 

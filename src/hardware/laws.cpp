@@ -4,6 +4,10 @@
 #include <cmath>
 
 #include "base/csv.hpp"
+#include "base/data_files.hpp"
+#include "base/decimal.hpp"
+#include "base/text.hpp"
+#include "hardware/cost_product.hpp"
 
 namespace foretrace::hardware {
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/data_files.hpp"
+#include "hardware/clocks.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/neighbours.hpp"
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "foretrace/hardware/collective.hpp"
+#include "hardware/collective.hpp"
 
 namespace foretrace::hardware {
 

@@ -4,6 +4,7 @@
 
 #include "base/csv.hpp"
 #include "base/data_files.hpp"
+#include "foretrace/base/result.hpp"
 
 namespace foretrace::hardware {
 

@@ -1,4 +1,4 @@
-#include "foretrace/hardware/transfer.hpp"
+#include "hardware/transfer.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +10,7 @@
 #include "hardware/cost_recurrent.hpp"
 #include "hardware/estimate.hpp"
 #include "hardware/law_conv.hpp"
+#include "hardware/measured.hpp"
 #include "hardware/spreads.hpp"
 #include "hardware/tables.hpp"
 #include "hardware/transfer_rows.hpp"

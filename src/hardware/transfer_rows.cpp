@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "hardware/kernel_features.hpp"
+#include "hardware/measured.hpp"
 #include "hardware/tables.hpp"
 
 namespace foretrace::hardware {

@@ -1,7 +1,7 @@
 #pragma once
 // Norms, sums, sorting, pooling and work by index on another GPU.
 
-#include "foretrace/hardware/transfer.hpp"
+#include "hardware/transfer.hpp"
 
 namespace foretrace::hardware {
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "foretrace/hardware/transfer.hpp"
 #include "hardware/cost_streaming.hpp"
+#include "hardware/transfer.hpp"
 
 namespace foretrace::hardware {
 

@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "foretrace/host/measured_step.hpp"
-#include "foretrace/host/recorder.hpp"
 #include "trace/cuda_recording.hpp"
 
 namespace foretrace::host {

@@ -1,8 +1,6 @@
 // Reads the figures of a host. One table maps the name of a figure to its place in HostCosts, so a figure is added in the header
 // and in one line here.
 
-#include "foretrace/host/host_costs.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +10,10 @@
 #include "base/byte_source.hpp"
 #include "base/csv.hpp"
 #include "base/data_files.hpp"
+#include "base/decimal.hpp"
 #include "base/suggest.hpp"
+#include "base/text.hpp"
+#include "foretrace/host/unprofiled.hpp"
 
 namespace foretrace::host {
 

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "foretrace/host/recorder.hpp"
 #include "host/cpu_prior.hpp"
 
 namespace foretrace::host {

@@ -1,8 +1,8 @@
 // Reads the recorder's figures, once, into a struct. A figure of the wrong type counts as missing.
 
-#include "foretrace/host/recorder.hpp"
-
 #include <simdjson.h>
+
+#include "foretrace/host/measured_step.hpp"
 
 namespace foretrace::host {
 

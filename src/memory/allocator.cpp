@@ -1,8 +1,7 @@
-#include "foretrace/memory/allocator.hpp"
-
 #include <algorithm>
 
 #include "base/saturate.hpp"
+#include "foretrace/memory/memory.hpp"
 
 namespace foretrace::memory {
 

@@ -5,8 +5,7 @@
 
 #include "base/saturate.hpp"
 #include "base/text.hpp"
-#include "foretrace/memory/allocator.hpp"
-#include "foretrace/trace/ranges.hpp"
+#include "trace/ranges.hpp"
 
 namespace foretrace::memory {
 

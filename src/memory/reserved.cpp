@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/saturate.hpp"
-#include "foretrace/memory/allocator.hpp"
+#include "foretrace/memory/memory.hpp"
 
 namespace foretrace::memory {
 

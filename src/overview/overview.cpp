@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "foretrace/whatif/network.hpp"
-#include "foretrace/whatif/parallel_choice.hpp"
+#include "foretrace/whatif/parallel.hpp"
 
 namespace foretrace::overview {
 

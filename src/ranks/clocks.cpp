@@ -1,13 +1,15 @@
 // Offsets and drift of the ranks' clocks. Unknowns are corrections in µs (and µs per second) on top of a first guess, the
 // median distance of matched ends, so that doubles hold them exactly enough whatever the clocks show.
 
-#include "foretrace/ranks/clocks.hpp"
+#include "ranks/clocks.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "base/statistics.hpp"
+#include "foretrace/ranks/job.hpp"
+#include "ranks/collectives.hpp"
 #include "ranks/first_guess.hpp"
 #include "ranks/order.hpp"
 #include "ranks/quadratic.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "foretrace/ranks/collectives.hpp"
+#include "ranks/collectives.hpp"
 
 namespace foretrace::ranks {
 

@@ -2,7 +2,7 @@
 // lists of one group and step are laid side by side and paired in order, kind and size being the same. Where a rank lacks
 // one (a lost record, a file cut short), the longest common subsequence says which.
 
-#include "foretrace/ranks/collectives.hpp"
+#include "ranks/collectives.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -10,8 +10,8 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "foretrace/trace/communication.hpp"
 #include "ranks/collective_names.hpp"
+#include "trace/communication.hpp"
 
 namespace foretrace::ranks {
 

@@ -1,11 +1,13 @@
 // Finds the steps that ranks have in common. Numbers of the profiler are trusted when all ranks have them; otherwise time decides.
 
-#include "foretrace/ranks/common_steps.hpp"
+#include "ranks/common_steps.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
+
+#include "ranks/collectives.hpp"
 
 namespace foretrace::ranks {
 namespace {

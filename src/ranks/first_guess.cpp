@@ -6,6 +6,7 @@
 #include <queue>
 
 #include "base/statistics.hpp"
+#include "ranks/collectives.hpp"
 
 namespace foretrace::ranks {
 namespace {

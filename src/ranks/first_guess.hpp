@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "foretrace/ranks/collectives.hpp"
+#include "ranks/collectives.hpp"
 
 namespace foretrace::ranks {
 

@@ -11,7 +11,6 @@
 #include <optional>
 
 #include "base/workers.hpp"
-#include "foretrace/ranks/pipeline.hpp"
 
 namespace foretrace::ranks {
 namespace {

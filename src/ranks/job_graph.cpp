@@ -1,7 +1,7 @@
 // Joins the graphs of all ranks. A collective becomes an arrival, a transfer that all arrivals start, and a tail for each rank. Waiting is
 // then never a cost: it follows from when the others arrive, and changes when they do.
 
-#include "foretrace/ranks/job_graph.hpp"
+#include "ranks/job_graph.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,8 @@
 #include <unordered_map>
 
 #include "base/workers.hpp"
-#include "foretrace/graph/build.hpp"
+#include "foretrace/graph/graph.hpp"
+#include "ranks/collectives.hpp"
 #include "ranks/merge.hpp"
 
 namespace foretrace::ranks {

@@ -1,11 +1,13 @@
 // Signs that traces do not belong together. Ranks of one job call the same collectives in the same order, or the job would hang.
 
-#include "foretrace/ranks/one_job.hpp"
+#include "ranks/one_job.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
+
+#include "ranks/collectives.hpp"
 
 namespace foretrace::ranks {
 

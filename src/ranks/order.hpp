@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/statistics.hpp"
-#include "foretrace/ranks/collectives.hpp"
+#include "ranks/collectives.hpp"
 
 namespace foretrace::ranks {
 

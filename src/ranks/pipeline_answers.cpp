@@ -9,7 +9,7 @@
 #include <functional>
 #include <map>
 
-#include "foretrace/ranks/pipeline.hpp"
+#include "foretrace/ranks/job.hpp"
 
 namespace foretrace::ranks {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include "foretrace/ranks/pipeline.hpp"
+#include "foretrace/ranks/job.hpp"
 #include "ranks/merge.hpp"
 
 namespace foretrace::ranks {

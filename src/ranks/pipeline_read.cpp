@@ -8,7 +8,7 @@
 #include <map>
 #include <tuple>
 
-#include "foretrace/ranks/pipeline.hpp"
+#include "foretrace/ranks/job.hpp"
 
 namespace foretrace::ranks {
 namespace {

@@ -1,7 +1,7 @@
 // Finds stragglers by exchange: each rank's work is replaced by that of the typical rank, cause by cause, and the job is simulated again.
 // The cost of a straggler is what it alone adds to a job of typical ranks.
 
-#include "foretrace/ranks/stragglers.hpp"
+#include "ranks/stragglers.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +9,10 @@
 #include <numeric>
 #include <tuple>
 #include <unordered_map>
+
+#include "foretrace/ranks/job.hpp"
+#include "ranks/collectives.hpp"
+#include "ranks/job_graph.hpp"
 
 namespace foretrace::ranks {
 

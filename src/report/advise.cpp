@@ -1,8 +1,7 @@
-#include "foretrace/report/advise.hpp"
-
 #include <fmt/format.h>
 
 #include "base/readable.hpp"
+#include "foretrace/report/report.hpp"
 #include "report/prediction_parts.hpp"
 #include "report/text_table.hpp"
 

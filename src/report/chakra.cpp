@@ -8,7 +8,7 @@
 #include <array>
 #include <bit>
 
-#include "foretrace/analysis/step_graphs.hpp"
+#include "foretrace/analysis/baseline.hpp"
 #include "report/exporter.hpp"
 
 namespace foretrace::report {

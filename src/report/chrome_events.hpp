@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 #include "foretrace/graph/graph.hpp"
 
 namespace foretrace::report {

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "foretrace/hardware/fabric.hpp"
+#include "foretrace/hardware/device.hpp"
 #include "foretrace/whatif/parallel.hpp"
+#include "whatif/model/script.hpp"
 
 // Lines of distribute(): by scheme, then by what travels.
 namespace foretrace::report {

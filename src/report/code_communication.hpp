@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "foretrace/search/strategy.hpp"
-#include "foretrace/whatif/script.hpp"
+#include "foretrace/search/optimize.hpp"
+#include "whatif/model/script.hpp"
 
 namespace foretrace::report {
 

@@ -1,4 +1,4 @@
-#include "foretrace/report/compare.hpp"
+#include "foretrace/compare/compare.hpp"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/readable.hpp"
+#include "foretrace/report/report.hpp"
 #include "report/compare_parts.hpp"
 #include "report/json_writer.hpp"
 #include "report/prediction_parts.hpp"

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "base/readable.hpp"
-#include "foretrace/report/compare.hpp"
+#include "foretrace/compare/compare.hpp"
+#include "foretrace/report/report.hpp"
 #include "report/compare_parts.hpp"
 #include "report/json_writer.hpp"
 #include "report/prediction_parts.hpp"

@@ -1,4 +1,4 @@
-#include "foretrace/report/doctor.hpp"
+#include "foretrace/analysis/doctor.hpp"
 
 #include <fmt/format.h>
 #include <simdjson.h>
@@ -8,6 +8,8 @@
 
 #include "base/readable.hpp"
 #include "base/statistics.hpp"
+#include "foretrace/report/report.hpp"
+#include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
 #include "report/notes.hpp"
 

@@ -4,15 +4,10 @@
 
 #include "base/deflate.hpp"
 #include "base/suggest.hpp"
-#include "foretrace/analysis/step_graphs.hpp"
+#include "foretrace/analysis/baseline.hpp"
 #include "report/exporter.hpp"
 
 namespace foretrace::report {
-
-PackTable& table_packer() {
-  static PackTable packer;
-  return packer;
-}
 
 Result<Exported> export_step(const trace::Trace& trace, const overview::ExportableStep& from,
                              const ExportOptions& options) {
@@ -23,7 +18,7 @@ Result<Exported> export_step(const trace::Trace& trace, const overview::Exportab
     return fail(ErrorCode::kUsage, fmt::format("there is no export format '{}'", options.format),
                 did_you_mean(options.format, names));
   }
-  if (exporter->packed && !table_packer()) {
+  if (exporter->packed && !options.pack_table) {
     return fail(ErrorCode::kUsage, fmt::format("the format '{}' is written by the Python command", exporter->name),
                 "`pip install 'foretrace[arrow]'`, or --format csv");
   }
@@ -31,7 +26,7 @@ Result<Exported> export_step(const trace::Trace& trace, const overview::Exportab
   Exported out;
   out.bytes = exporter->write({step, from.has_events ? &trace : nullptr, trace});
   if (exporter->packed) {
-    FORETRACE_TRY(out.bytes, table_packer()(out.bytes));
+    FORETRACE_TRY(out.bytes, options.pack_table(out.bytes));
   }
   if (options.gzip) {
     FORETRACE_TRY(out.bytes, deflate_gzip(out.bytes));

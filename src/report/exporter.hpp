@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "foretrace/analysis/replayed_step.hpp"
+#include "foretrace/analysis/replay.hpp"
 #include "foretrace/trace/trace.hpp"
 
 namespace foretrace::report {
@@ -26,7 +26,7 @@ struct Exporter {
   std::string_view extensions;  ///< ".json .json.gz"
   std::string_view hint;        ///< what to do with the file
   std::string (*write)(const ExportInput& input) = nullptr;
-  bool packed = false;  ///< what it writes is a table of CSV that `table_packer` turns into the file
+  bool packed = false;  ///< what it writes is a table of CSV that ExportOptions::pack_table turns into the file
 };
 
 struct Predecessor {

@@ -1,4 +1,4 @@
-#include "foretrace/report/gpus.hpp"
+#include "report/gpus.hpp"
 
 #include <fmt/format.h>
 

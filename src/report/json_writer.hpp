@@ -24,7 +24,7 @@
 #include <string_view>
 #include <vector>
 
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 
 namespace foretrace::report {
 

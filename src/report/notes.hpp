@@ -1,7 +1,7 @@
 #pragma once
 // The same notes in JSON.
 
-#include "foretrace/report/notes.hpp"
+#include "foretrace/report/report.hpp"
 #include "report/json_writer.hpp"
 
 namespace foretrace::report {

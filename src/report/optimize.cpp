@@ -1,9 +1,8 @@
-#include "foretrace/report/optimize.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "foretrace/report/report.hpp"
 #include "report/prediction_parts.hpp"
 #include "report/strategy_json.hpp"
 #include "report/text_table.hpp"

@@ -1,19 +1,20 @@
-#include "foretrace/report/page.hpp"
-
 #include <fmt/format.h>
 
 #include "base/data_files.hpp"
 #include "base/readable.hpp"
-#include "foretrace/report/advise.hpp"
-#include "foretrace/report/gpus.hpp"
-#include "foretrace/report/scale.hpp"
-#include "foretrace/report/summary.hpp"
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/analysis/baseline.hpp"
+#include "foretrace/analysis/summary.hpp"
+#include "foretrace/report/export.hpp"
+#include "foretrace/report/report.hpp"
+#include "foretrace/search/optimize.hpp"
 #include "foretrace/version.hpp"
+#include "foretrace/whatif/parallel.hpp"
+#include "report/gpus.hpp"
 #include "report/json_writer.hpp"
 #include "report/page_facts.hpp"
 #include "report/page_pack.hpp"
 #include "report/prediction_parts.hpp"
+#include "report/scale.hpp"
 #include "whatif/model/evidence.hpp"
 
 namespace foretrace::report {

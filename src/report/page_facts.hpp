@@ -3,7 +3,7 @@
 // with what its peak holds, and answers computed beforehand for its sliders.
 
 #include "foretrace/analysis/baseline.hpp"
-#include "foretrace/analysis/sliders.hpp"
+#include "foretrace/analysis/gpus.hpp"
 #include "report/json_writer.hpp"
 
 namespace foretrace::report {

@@ -19,7 +19,7 @@
 
 #include <string>
 
-#include "foretrace/analysis/replayed_step.hpp"
+#include "foretrace/analysis/replay.hpp"
 #include "foretrace/base/result.hpp"
 #include "foretrace/trace/trace.hpp"
 

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "foretrace/analysis/step_graphs.hpp"
-#include "foretrace/host/recorder.hpp"
+#include "foretrace/analysis/baseline.hpp"
+#include "foretrace/host/measured_step.hpp"
 #include "report/chrome_events.hpp"
 #include "report/exporter.hpp"
 #include "report/json_writer.hpp"

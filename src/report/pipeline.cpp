@@ -1,5 +1,3 @@
-#include "foretrace/report/pipeline.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +5,8 @@
 
 #include "base/readable.hpp"
 #include "base/statistics.hpp"
+#include "foretrace/ranks/job.hpp"
+#include "foretrace/report/report.hpp"
 #include "report/json_writer.hpp"
 #include "report/text_table.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "foretrace/analysis/baseline.hpp"
-#include "foretrace/report/text_style.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "report/json_writer.hpp"

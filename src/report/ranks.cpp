@@ -1,4 +1,4 @@
-#include "foretrace/report/ranks.hpp"
+#include "foretrace/analysis/ranks.hpp"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/readable.hpp"
+#include "foretrace/report/report.hpp"
 #include "report/json_writer.hpp"
 #include "report/text_table.hpp"
 

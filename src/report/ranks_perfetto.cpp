@@ -5,9 +5,13 @@
 
 #include <algorithm>
 
+#include "analysis/ranks_step.hpp"
 #include "base/deflate.hpp"
-#include "foretrace/report/ranks_export.hpp"
+#include "foretrace/report/export.hpp"
+#include "foretrace/simulate/simulate.hpp"
+#include "ranks/job_graph.hpp"
 #include "report/chrome_events.hpp"
+#include "report/json_writer.hpp"
 
 namespace foretrace::report {
 namespace {

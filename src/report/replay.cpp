@@ -1,4 +1,4 @@
-#include "foretrace/report/replay.hpp"
+#include "foretrace/analysis/replay.hpp"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "base/readable.hpp"
+#include "foretrace/report/report.hpp"
+#include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
 #include "report/notes.hpp"
 #include "report/prediction_parts.hpp"

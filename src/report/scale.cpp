@@ -1,4 +1,4 @@
-#include "foretrace/report/scale.hpp"
+#include "report/scale.hpp"
 
 #include <fmt/format.h>
 

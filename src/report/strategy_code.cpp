@@ -8,8 +8,9 @@
 #include <span>
 
 #include "base/data_files.hpp"
-#include "foretrace/report/optimize.hpp"
+#include "foretrace/report/report.hpp"
 #include "report/code_communication.hpp"
+#include "whatif/model/script.hpp"
 
 namespace foretrace::report {
 

@@ -1,6 +1,6 @@
 #include "report/strategy_json.hpp"
 
-#include "foretrace/report/optimize.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace foretrace::report {
 

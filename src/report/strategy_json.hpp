@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "foretrace/search/optimize.hpp"
-#include "foretrace/search/strategy.hpp"
 #include "report/json_writer.hpp"
 
 namespace foretrace::report {

@@ -1,4 +1,4 @@
-#include "foretrace/report/summary.hpp"
+#include "foretrace/analysis/summary.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,9 @@
 #include <string>
 
 #include "base/readable.hpp"
-#include "foretrace/graph/gpu_work.hpp"
+#include "foretrace/report/report.hpp"
+#include "graph/gpu_work.hpp"
+#include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
 #include "report/prediction_parts.hpp"
 #include "report/summary_parts.hpp"

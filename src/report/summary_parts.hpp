@@ -1,7 +1,8 @@
 #pragma once
 // The parts of a summary as they are said.
 
-#include "foretrace/report/summary.hpp"
+#include "foretrace/analysis/summary.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace foretrace::report {
 

@@ -7,7 +7,8 @@
 
 #include "base/readable.hpp"
 #include "base/statistics.hpp"
-#include "foretrace/report/summary.hpp"
+#include "foretrace/analysis/summary.hpp"
+#include "foretrace/report/report.hpp"
 #include "report/json_writer.hpp"
 #include "report/prediction_parts.hpp"
 #include "report/summary_parts.hpp"

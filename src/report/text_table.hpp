@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/report/text_style.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace foretrace::report {
 

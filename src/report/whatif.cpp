@@ -1,10 +1,9 @@
-#include "foretrace/report/whatif.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "foretrace/report/report.hpp"
 #include "report/prediction_parts.hpp"
 #include "report/strategy_json.hpp"
 #include "report/text_table.hpp"

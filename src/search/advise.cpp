@@ -1,7 +1,7 @@
-#include "foretrace/search/advise.hpp"
-
 #include <algorithm>
 
+#include "foretrace/search/optimize.hpp"
+#include "search/candidates.hpp"
 #include "search/evaluate.hpp"
 #include "search/moves/strategy_move.hpp"
 #include "whatif/model/compiled.hpp"

@@ -1,4 +1,4 @@
-#include "foretrace/search/candidates.hpp"
+#include "search/candidates.hpp"
 
 #include <algorithm>
 

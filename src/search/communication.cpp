@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <map>
 
+#include "hardware/collective.hpp"
 #include "whatif/dataflow/blocks.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::search {
 

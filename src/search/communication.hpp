@@ -3,11 +3,11 @@
 
 #include <memory>
 
-#include "foretrace/hardware/collective.hpp"
-#include "foretrace/search/strategy.hpp"
-#include "foretrace/search/tensors.hpp"
-#include "foretrace/whatif/network.hpp"
+#include "foretrace/search/optimize.hpp"
 #include "foretrace/whatif/parallel.hpp"
+#include "hardware/collective.hpp"
+#include "search/tensors.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::search {
 

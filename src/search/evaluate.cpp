@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/workers.hpp"
-#include "foretrace/memory/allocator.hpp"
+#include "foretrace/memory/memory.hpp"
 #include "search/communication.hpp"
 
 namespace foretrace::search {
@@ -103,7 +103,8 @@ Prediction Evaluator::answer(const Question& question, std::size_t number, const
   bool shareable = true;
   for (std::size_t i = 0; i < uses->size(); ++i) {
     const Use& use = (*uses)[i];
-    const std::string target = use.whatif->idle_on != nullptr ? whatif::target_of(std::span(*uses).subspan(i + 1)) : "";
+    const std::string target =
+        use.whatif->no_effect_on != nullptr ? whatif::target_of(std::span(*uses).subspan(i + 1)) : "";
     beginning += use.text + '\n' + target + '\n';
     shareable = shareable && !use.own;  // a change made for one question may share its text with another
     const auto compute = [&] { return apply(model, use, target); };

@@ -7,12 +7,13 @@
 #include <map>
 #include <set>
 
-#include "foretrace/graph/gpu_work.hpp"
+#include "graph/gpu_work.hpp"
 #include "search/communication.hpp"
 #include "search/evaluate.hpp"
 #include "search/explain.hpp"
 #include "search/moves/strategy_move.hpp"
 #include "whatif/dataflow/blocks.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::search {
 

@@ -1,5 +1,3 @@
-#include "foretrace/search/strategy.hpp"
-
 #include <fmt/format.h>
 #include <simdjson.h>
 
@@ -7,6 +5,7 @@
 
 #include "base/byte_source.hpp"
 #include "base/suggest.hpp"
+#include "foretrace/search/optimize.hpp"
 
 namespace foretrace::search {
 

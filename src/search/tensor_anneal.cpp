@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include "foretrace/search/tensors.hpp"
+#include "search/tensors.hpp"
 
 namespace foretrace::search {
 

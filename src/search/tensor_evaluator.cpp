@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "foretrace/base/result.hpp"
-#include "foretrace/search/tensors.hpp"
+#include "search/tensors.hpp"
 
 namespace foretrace::search {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "graph/gpu_work.hpp"
 
 namespace foretrace::simulate {
 

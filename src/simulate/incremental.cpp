@@ -2,7 +2,7 @@
 //   - no reason may come to hold a task back further: shift(source) <= shift(lane) + room;
 //   - each task keeps a reason that holds it exactly: its lane predecessor, or one whose source has moved just as far.
 
-#include "foretrace/simulate/incremental.hpp"
+#include "simulate/incremental.hpp"
 
 #include <algorithm>
 #include <queue>

@@ -1,9 +1,7 @@
-#include "foretrace/simulate/limits.hpp"
-
 #include <algorithm>
 #include <vector>
 
-#include "foretrace/graph/build.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "trace/device_times.hpp"
 

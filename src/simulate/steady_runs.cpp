@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "foretrace/graph/build.hpp"
+#include "foretrace/graph/graph.hpp"
 
 namespace foretrace::simulate {
 

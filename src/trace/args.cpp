@@ -1,10 +1,9 @@
-#include "foretrace/trace/args.hpp"
-
 #include <simdjson.h>
 
 #include <cstring>
 
 #include "base/decimal.hpp"
+#include "foretrace/trace/trace.hpp"
 #include "trace/tensor_size.hpp"
 
 namespace foretrace::trace {

@@ -1,5 +1,4 @@
-#include "foretrace/trace/arguments.hpp"
-
+#include "foretrace/trace/trace.hpp"
 #include "trace/importers/chrome_pieces.hpp"
 
 namespace foretrace::trace {

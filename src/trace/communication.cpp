@@ -1,4 +1,4 @@
-#include "foretrace/trace/communication.hpp"
+#include "trace/communication.hpp"
 
 #include <algorithm>
 #include <string>

@@ -2,7 +2,7 @@
 // Three times that tell what the device does by itself from waiting for something. The search for steps and the rules of the graph rest on
 // them (tools/threshold_list.py).
 
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 
 namespace foretrace::trace {
 

@@ -1,8 +1,8 @@
-#include "foretrace/trace/event_kind.hpp"
-
 #include <algorithm>
 #include <array>
 #include <utility>
+
+#include "foretrace/trace/trace.hpp"
 
 namespace foretrace::trace {
 

@@ -1,4 +1,4 @@
-#include "foretrace/trace/gpu.hpp"
+#include "trace/gpu.hpp"
 
 #include <algorithm>
 #include <map>

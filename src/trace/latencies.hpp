@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 
 namespace foretrace::trace {
 

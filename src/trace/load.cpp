@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/byte_source.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
 #include "trace/cuda_recording.hpp"
 #include "trace/execution_trace.hpp"
 #include "trace/importers/importer.hpp"
@@ -247,10 +247,10 @@ Result<Trace> load_bytes(std::string_view bytes, const std::string& name, const 
   return read_within_memory(name, [&] { return read_source(std::move(*source), name, options, {}); });
 }
 
-Result<std::vector<std::string>> find_trace_files(const std::vector<std::string>& paths) {
+Result<std::vector<std::string>> find_trace_files(const std::vector<std::string>& paths, const LoadOptions& options) {
   std::vector<std::string> all;
   const auto add = [&](const std::string& file) {
-    const std::size_t parts = file == "-" ? 1 : parts_in(file);
+    const std::size_t parts = file == "-" ? 1 : parts_in(file, options);
     if (parts < 2) all.push_back(file);
     for (std::size_t p = 0; parts > 1 && p < parts; ++p) all.push_back(fmt::format("{}#{}", file, p));
   };

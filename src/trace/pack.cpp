@@ -1,8 +1,7 @@
-#include "foretrace/trace/pack.hpp"
-
 #include <cstring>
 #include <type_traits>
 
+#include "foretrace/trace/load.hpp"
 #include "trace/event_columns.hpp"
 
 namespace foretrace::trace {

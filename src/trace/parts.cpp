@@ -21,8 +21,8 @@ PartOfFile part_of_file(const std::string& path) {
   return {path.substr(0, mark), static_cast<std::size_t>(*parse_int64(digits))};
 }
 
-std::size_t parts_in(const std::string& file) {
-  if (is_nsight_folder(file)) return count_nsight_folder(file);
+std::size_t parts_in(const std::string& file, const LoadOptions& options) {
+  if (is_nsight_folder(file)) return count_nsight_folder(file, options);
   std::error_code error;
   if (!fs::is_regular_file(file, error)) return 1;  // a pipe can be read only once
   auto source = open_source(file);

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "foretrace/trace/load.hpp"
+
 namespace foretrace::trace {
 
 struct PartOfFile {
@@ -15,6 +17,6 @@ struct PartOfFile {
 PartOfFile part_of_file(const std::string& path);
 
 /// How many traces a file holds; 1 for what cannot be opened, is no file, or is of a format that has no parts.
-std::size_t parts_in(const std::string& file);
+std::size_t parts_in(const std::string& file, const LoadOptions& options);
 
 }  // namespace foretrace::trace

@@ -8,8 +8,8 @@
 #include "base/decimal.hpp"
 #include "base/statistics.hpp"
 #include "base/text.hpp"
-#include "foretrace/trace/ranges.hpp"
 #include "trace/name_tables.hpp"
+#include "trace/ranges.hpp"
 
 namespace foretrace::trace {
 

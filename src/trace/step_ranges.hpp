@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
 
 namespace foretrace::trace {
 

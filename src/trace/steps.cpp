@@ -1,5 +1,3 @@
-#include "foretrace/trace/steps.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,8 +8,9 @@
 #include "base/decimal.hpp"
 #include "base/statistics.hpp"
 #include "base/suggest.hpp"
-#include "foretrace/trace/ranges.hpp"
+#include "foretrace/trace/trace.hpp"
 #include "trace/name_tables.hpp"
+#include "trace/ranges.hpp"
 #include "trace/step_ranges.hpp"
 
 namespace foretrace::trace {

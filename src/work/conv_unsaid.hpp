@@ -5,7 +5,7 @@
 
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/trace/trace.hpp"
-#include "foretrace/work/works.hpp"
+#include "foretrace/work/work.hpp"
 
 namespace foretrace::work {
 

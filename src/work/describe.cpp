@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "base/text.hpp"
-#include "foretrace/work/works.hpp"
+#include "foretrace/work/work.hpp"
 #include "work/conv_parts.hpp"
 #include "work/conv_unsaid.hpp"
 #include "work/describe_compiled.hpp"

@@ -1,8 +1,7 @@
-#include "foretrace/work/dtype.hpp"
-
 #include <array>
 
 #include "base/text.hpp"
+#include "foretrace/work/work.hpp"
 
 namespace foretrace::work {
 

@@ -1,4 +1,4 @@
-#include "foretrace/work/kinds.hpp"
+#include "foretrace/work/work.hpp"
 
 namespace foretrace::work {
 

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "base/text.hpp"
-#include "foretrace/trace/communication.hpp"
+#include "trace/communication.hpp"
 
 namespace foretrace::work {
 

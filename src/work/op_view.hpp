@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "foretrace/trace/trace.hpp"
-#include "foretrace/work/dtype.hpp"
+#include "foretrace/work/work.hpp"
 
 namespace foretrace::work {
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/byte_source.hpp"
-#include "foretrace/hardware/collective.hpp"
+#include "hardware/collective.hpp"
 #include "report/json_writer.hpp"
 
 namespace {

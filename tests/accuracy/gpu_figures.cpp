@@ -25,9 +25,9 @@
 #include <sstream>
 #include <string>
 
-#include "foretrace/hardware/transfer.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/tables.hpp"
+#include "hardware/transfer.hpp"
 
 namespace {
 

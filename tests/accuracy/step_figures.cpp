@@ -16,11 +16,10 @@
 #include <vector>
 
 #include "base/statistics.hpp"
-#include "foretrace/graph/build.hpp"
-#include "foretrace/simulate/limits.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
 #include "report/json_writer.hpp"
 #include "simulate/transplant.hpp"
 

@@ -15,13 +15,14 @@
 #include <string_view>
 #include <vector>
 
-#include "foretrace/report/doctor.hpp"
-#include "foretrace/report/replay.hpp"
-#include "foretrace/report/summary.hpp"
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/analysis/doctor.hpp"
+#include "foretrace/analysis/replay.hpp"
+#include "foretrace/analysis/summary.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
 #include "sweep/uses.hpp"
+#include "whatif/predict/predictor.hpp"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 

@@ -1,7 +1,7 @@
 // Chakra execution traces on arbitrary bytes: importer, steps, and the graph of the step. The metadata is put in front of most inputs,
 // so that they are about nodes.
 
-#include "foretrace/analysis/step_graphs.hpp"
+#include "foretrace/analysis/baseline.hpp"
 #include "fuzz/format_checks.hpp"
 
 using foretrace::fuzz::require;

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "foretrace/hardware/collective.hpp"
+#include "hardware/collective.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
 
 namespace foretrace::fuzz {
 

@@ -12,7 +12,7 @@
 
 #include "../unit/compress.hpp"
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
 
 namespace {
 

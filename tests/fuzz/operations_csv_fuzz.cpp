@@ -1,7 +1,7 @@
 // Operation traces of pipeline jobs on arbitrary bytes: importer, job, graphs of all steps, and the questions asked of it.
 // The header may be missing from an input; it is put in front so that most inputs are about rows.
 
-#include "foretrace/ranks/pipeline.hpp"
+#include "foretrace/ranks/job.hpp"
 #include "fuzz/format_checks.hpp"
 
 using foretrace::fuzz::require;

@@ -3,9 +3,9 @@
 
     tests/package/header_examples.py INCLUDE_FOLDER OUTPUT.cpp
 
-An example is the first indented block ("//   …") of a header's opening comment, when its first line is code: it holds a
+An example is an indented block ("//   …") of a comment at the start of a line, when its first line is code: it holds a
 semicolon. Each becomes a function of its own, in the namespace of its folder, with the names of PARAMETERS at hand. Blocks
-that are something else (JSON, TOML, a drawing) are named in OTHERS.
+that are something else (JSON, TOML, a drawing) belong to the headers in OTHERS.
 """
 
 import sys
@@ -15,27 +15,23 @@ PARAMETERS = """foretrace::trace::Trace& trace, foretrace::graph::Graph& graph, 
     std::optional<Ns> measured, const foretrace::hardware::Device& device, const foretrace::hardware::Fabric& fabric,
     const std::vector<std::string>& files, const foretrace::report::TextStyle& style, std::uint32_t task, std::uint32_t kernel,
     std::size_t row, Ns measured_ns, std::span<const Ns> faster, std::vector<int>& lanes, const std::string& path,
-    const foretrace::trace::Step& step, std::shared_ptr<const foretrace::hardware::CollectiveModel> collectives,
-    const foretrace::analysis::Baseline& base, Ns replayed, foretrace::search::TensorProblem& problem,
-    const foretrace::search::TensorPlan& start, int argc, char** argv"""
+    const foretrace::trace::Step& step, const foretrace::analysis::Baseline& base, Ns replayed, int argc, char** argv"""
 
 
-OTHERS = {"graph/graph.hpp", "hardware/fabric.hpp", "ranks/job_graph.hpp", "search/strategy.hpp",
-          "simulate/limits.hpp", "trace/communication.hpp"}
+OTHERS = {"graph/graph.hpp", "hardware/device.hpp", "search/optimize.hpp", "simulate/simulate.hpp"}
 
 
-def example_of(text: str) -> str | None:
-    """Empty: the header shows none; None: what it shows is no code."""
-    lines = []
-    for line in text.splitlines()[1:]:  # behind #pragma once
-        if not line.startswith("//"):
-            break
+def examples_of(text: str) -> list[list[str]]:
+    """The indented blocks of a header's comments, line by line."""
+    blocks, block = [], []
+    for line in text.splitlines():
+        line = line.replace("///", "//", 1)
         if line.startswith("//   "):
-            lines.append(line[5:])
-        elif lines:
-            break
-    code = lines[0].split("//")[0] if lines else ""
-    return "\n".join("  " + line for line in lines) if ";" in code or lines == [] else None
+            block.append(line[5:])
+        elif block:
+            blocks.append(block)
+            block = []
+    return blocks
 
 
 def main(include: Path, output: Path) -> None:
@@ -44,16 +40,17 @@ def main(include: Path, output: Path) -> None:
     out = ["#include <span>"] + [f'#include "{name}"' for name in names] + [""]
     found = 0
     for header, name in zip(headers, names):
-        example = example_of(header.read_text())
-        if example is None and name.removeprefix("foretrace/") not in OTHERS:
-            sys.exit(f"{name}: the block its comment begins with is no code that compiles")
-        if not example:
-            continue
-        found += 1
-        folder = name.split("/")[1] if name.count("/") > 1 else "base"
-        scope = "" if folder == "base" else f"::{folder}"
-        out.append(f"// {name}\nnamespace foretrace{scope} {{\nResult<int> example_{found}({PARAMETERS}) {{\n  {{\n{example}\n  }}\n"
-                   f"  return {found};\n}}\n}}")
+        for block in examples_of(header.read_text()):
+            if ";" not in block[0].split("//")[0]:
+                if name.removeprefix("foretrace/") not in OTHERS:
+                    sys.exit(f"{name}: a block of its comments is no code that compiles: {block[0]}")
+                continue
+            found += 1
+            folder = name.split("/")[1] if name.count("/") > 1 else "base"
+            scope = "" if folder == "base" else f"::{folder}"
+            body = "\n".join("  " + line for line in block)
+            out.append(f"// {name}\nnamespace foretrace{scope} {{\nResult<int> example_{found}({PARAMETERS}) {{\n  {{\n{body}\n  }}\n"
+                       f"  return {found};\n}}\n}}")
     output.write_text("\n".join(out) + "\n")
     print(f"{found} examples of {len(headers)} headers")
 

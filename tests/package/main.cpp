@@ -1,35 +1,41 @@
-// What a step would cost after some changes, with the installed library: after TRACE WHATIF…
+// What a training step would cost after some changes, with the installed library:
+//
+//   after TRACE WHATIF…          after trace.json.gz amp:dtype=bf16 fused-optimizer
+//
+// Where the trace comes from `foretrace record`, the recorder's measurement of the step without the profiler is used.
 #include <cstdio>
-#include <cstring>
+#include <string>
+#include <vector>
 
-#include "foretrace/report/whatif.hpp"
-#include "foretrace/trace/load.hpp"
-#include "foretrace/version.hpp"
+#include "foretrace/foretrace.hpp"
 
 namespace {
 
-int failed(const foretrace::Error& error) {
-  std::fprintf(stderr, "%s\n", error.to_string().c_str());
-  return 1;
+using namespace foretrace;
+
+Result<std::string> answer(const std::string& file, const std::vector<std::string>& changes) {
+  FORETRACE_TRY(const trace::Trace trace, trace::load(file));
+  FORETRACE_TRY(const analysis::Baseline today, analysis::make_baseline(trace, {}, {}));
+  std::vector<whatif::Use> uses;
+  for (const std::string& change : changes) {
+    FORETRACE_TRY(whatif::Use use, whatif::parse_use(change));
+    uses.push_back(std::move(use));
+  }
+  const whatif::Prediction after = analysis::predict(today, uses);
+  if (!after.declined.empty()) return fail(ErrorCode::kDeclined, after.declined);
+  const analysis::StepFigures& now = today.figures;
+  char line[200];
+  std::snprintf(line, sizeof line, "%s step of %.3f ms -> %.3f ms (%.3f to %.3f)",
+                now.measured ? "measured" : "estimated", to_ms(now.measured.value_or(now.unprofiled)),
+                to_ms(after.step), to_ms(after.low), to_ms(after.high));
+  return std::string(line);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  using namespace foretrace;
-  if (std::strcmp(version(), FORETRACE_VERSION) != 0) return 1;
   if (argc < 3) return 2;
-  const Result<trace::Trace> trace = trace::load(argv[1]);
-  if (!trace) return failed(trace.error());
-  Result<analysis::Baseline> baseline = analysis::make_baseline(*trace, std::nullopt, std::nullopt);
-  if (!baseline) return failed(baseline.error());
-  std::vector<whatif::Use> uses;
-  for (int i = 2; i < argc; ++i) {
-    const Result<whatif::Use> use = whatif::parse_use(argv[i]);
-    if (!use) return failed(use.error());
-    uses.push_back(*use);
-  }
-  const whatif::Prediction p = whatif::predict(baseline->model, uses, std::nullopt);
-  std::printf("%s %.3f ms -> %.3f ms\n", version(), to_ms(baseline->figures.unprofiled), to_ms(p.step));
-  return p.declined.empty() && p.step > 0 ? 0 : 1;
+  const Result<std::string> line = answer(argv[1], {argv + 2, argv + argc});
+  std::puts(line ? line->c_str() : line.error().to_string().c_str());
+  return line ? 0 : 1;
 }

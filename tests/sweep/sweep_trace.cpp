@@ -18,12 +18,13 @@
 #include <cstring>
 #include <map>
 
-#include "foretrace/graph/build.hpp"
-#include "foretrace/graph/soundness.hpp"
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/graph/graph.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
+#include "graph/soundness.hpp"
 #include "sweep/uses.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace {
 

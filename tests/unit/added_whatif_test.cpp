@@ -4,12 +4,11 @@
 #include <cstdio>
 
 #include "cli/verb.hpp"
-#include "foretrace/cli/plugins.hpp"
 #include "foretrace/cli/run.hpp"
-#include "foretrace/search/candidates.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "search/candidates.hpp"
 
 namespace foretrace {
 namespace {
@@ -22,11 +21,11 @@ struct Said {
   std::string out, err;
 };
 
-Said foretrace(const std::vector<std::string>& args) {
+Said foretrace(const std::vector<std::string>& args, const cli::Extensions& extensions = {}) {
   std::FILE* out = std::tmpfile();
   std::FILE* err = std::tmpfile();
   Said said;
-  said.status = cli::run(args, {.out = out, .err = err});
+  said.status = cli::run(args, {.out = out, .err = err}, extensions);
   const auto read = [](std::FILE* file) {
     std::string text(static_cast<std::size_t>(std::ftell(file)), '\0');
     std::rewind(file);
@@ -92,36 +91,34 @@ TEST_F(Added, IsOneOfThoseThatChangeThisAndNeverTheCataloguesOwn) {
   EXPECT_EQ(whatif::the_one_that_changes(whatif::Changes::kRecomputation).name, "checkpoint");
 }
 
-class Plugins : public testing::Test {
- protected:
-  void TearDown() override { cli::plugin_loader() = {}; }
-};
-
-TEST_F(Plugins, AreLoadedInOrderBeforeTheVerbRuns) {
+TEST(Plugins, AreLoadedInOrderBeforeTheVerbRuns) {
   std::vector<std::string> files;
-  cli::plugin_loader() = [&](const std::string& file) -> Status {
+  cli::Extensions extensions;
+  extensions.load_plugin = [&](const std::string& file) -> Status {
     files.push_back(file);
     return whatif::add_whatif(made("test-added", {}));
   };
-  const Said said = foretrace({"list", "whatifs", "test-added", "--plugin", "a.py", "--plugin=b.py"});
+  const Said said = foretrace({"list", "whatifs", "test-added", "--plugin", "a.py", "--plugin=b.py"}, extensions);
   EXPECT_EQ(said.status, cli::kDone) << said.err;
   EXPECT_THAT(files, testing::ElementsAre("a.py", "b.py"));
   EXPECT_THAT(said.out, HasSubstr("of a plugin"));
 }
 
-TEST_F(Plugins, ThatCannotBeLoadedEndTheCommand) {
-  cli::plugin_loader() = [](const std::string& file) -> Status {
+TEST(Plugins, ThatCannotBeLoadedEndTheCommand) {
+  cli::Extensions extensions;
+  extensions.load_plugin = [](const std::string& file) -> Status {
     return fail(ErrorCode::kUnreadable, file + ":7: it is broken", "mend it");
   };
-  const Said said = foretrace({"list", "whatifs", "--plugin", "a.py"});
+  const Said said = foretrace({"list", "whatifs", "--plugin", "a.py"}, extensions);
   EXPECT_EQ(said.status, cli::kUnreadableInput);
   EXPECT_THAT(said.err, HasSubstr("a.py:7: it is broken"));
 }
 
-TEST_F(Plugins, AreRefusedWhereNobodyLoadsThemAndByVerbsWithoutWhatIfs) {
+TEST(Plugins, AreRefusedWhereNobodyLoadsThemAndByVerbsWithoutWhatIfs) {
   EXPECT_EQ(foretrace({"list", "whatifs", "--plugin", "a.py"}).status, cli::kWrongUsage);
-  cli::plugin_loader() = [](const std::string&) -> Status { return {}; };
-  const Said replay = foretrace({"replay", "none.json", "--plugin", "a.py"});
+  cli::Extensions extensions;
+  extensions.load_plugin = [](const std::string&) -> Status { return {}; };
+  const Said replay = foretrace({"replay", "none.json", "--plugin", "a.py"}, extensions);
   EXPECT_EQ(replay.status, cli::kWrongUsage);
   EXPECT_THAT(replay.err, HasSubstr("replay has no option --plugin"));
 }

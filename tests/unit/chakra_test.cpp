@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "foretrace/analysis/step_graphs.hpp"
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/report/export.hpp"
 #include "foretrace/trace/load.hpp"
 #include "graph_compare.hpp"
@@ -152,9 +152,9 @@ TEST(TaskTable, ParquetNeedsSomebodyWhoPacksIt) {
   const Result<Exported> refused = export_step(trace, step, {.format = "parquet"});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUsage);
-  table_packer() = [](const std::string& csv) -> Result<std::string> { return "PAR1" + csv.substr(0, 4); };
-  const Result<Exported> packed = export_step(trace, step, {.format = "parquet"});
-  table_packer() = {};
+  ExportOptions asked{.format = "parquet"};
+  asked.pack_table = [](const std::string& csv) -> Result<std::string> { return "PAR1" + csv.substr(0, 4); };
+  const Result<Exported> packed = export_step(trace, step, asked);
   ASSERT_TRUE(packed);
   EXPECT_EQ(packed->bytes, "PAR1task");
 }

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "compare/noise.hpp"
-#include "foretrace/report/compare.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 #include "trace_maker.hpp"
 

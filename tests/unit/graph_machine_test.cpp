@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "foretrace/simulate/limits.hpp"
+#include "foretrace/simulate/simulate.hpp"
 #include "trace/latencies.hpp"
 #include "trace_maker.hpp"
 

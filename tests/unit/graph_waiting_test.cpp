@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "foretrace/simulate/limits.hpp"
+#include "foretrace/simulate/simulate.hpp"
 #include "graph_compare.hpp"
 #include "trace/latencies.hpp"
 #include "trace_maker.hpp"

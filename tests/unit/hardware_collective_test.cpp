@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "foretrace/hardware/collective.hpp"
+#include "hardware/collective.hpp"
 #include "hardware/protocols.hpp"
 
 namespace foretrace::test {

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/byte_source.hpp"
-#include "foretrace/graph/build.hpp"
-#include "foretrace/hardware/cost.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/steps.hpp"
-#include "foretrace/work/works.hpp"
+#include "foretrace/trace/trace.hpp"
+#include "foretrace/work/work.hpp"
+#include "hardware/cost.hpp"
 
 namespace foretrace::hardware {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "foretrace/hardware/device.hpp"
-#include "foretrace/trace/gpu.hpp"
+#include "trace/gpu.hpp"
 
 namespace foretrace::hardware {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "foretrace/hardware/cost.hpp"
+#include "hardware/cost.hpp"
 #include "hardware/law_conv.hpp"
 #include "hardware/tables.hpp"
 

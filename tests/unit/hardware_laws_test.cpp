@@ -6,12 +6,12 @@
 #include <initializer_list>
 #include <string>
 
-#include "foretrace/hardware/transfer.hpp"
 #include "hardware/cost_attention.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_recurrent.hpp"
 #include "hardware/cost_streaming.hpp"
 #include "hardware/tables.hpp"
+#include "hardware/transfer.hpp"
 
 namespace foretrace::hardware {
 namespace {

@@ -2,7 +2,8 @@
 
 #include <cmath>
 
-#include "foretrace/hardware/cost.hpp"
+#include "hardware/cost.hpp"
+#include "hardware/measured.hpp"
 #include "hardware/neighbours.hpp"
 #include "hardware/tables.hpp"
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <string>
 
-#include "foretrace/hardware/transfer.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_recurrent.hpp"
+#include "hardware/transfer.hpp"
 
 namespace foretrace::hardware {
 namespace {

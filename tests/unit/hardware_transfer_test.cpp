@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/hardware/transfer.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/spreads.hpp"
+#include "hardware/transfer.hpp"
 
 namespace foretrace::hardware {
 namespace {

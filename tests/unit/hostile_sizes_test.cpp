@@ -13,6 +13,7 @@
 #include "sweep/uses.hpp"
 #include "trace/tensor_size.hpp"
 #include "trace_maker.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
 #include "inject/capture.hpp"
 #include "inject/operation_range.hpp"
 #include "inject/trace_json.hpp"

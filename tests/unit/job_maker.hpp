@@ -15,10 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/ranks/clocks.hpp"
-#include "foretrace/ranks/collectives.hpp"
 #include "foretrace/ranks/job.hpp"
 #include "foretrace/trace/load.hpp"
+#include "ranks/collectives.hpp"
 
 namespace foretrace::test {
 

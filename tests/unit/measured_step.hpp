@@ -10,6 +10,7 @@
 
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/trace/load.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::test {
 

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "foretrace/memory/allocator.hpp"
+#include "foretrace/memory/memory.hpp"
 #include "measured_step.hpp"
 
 namespace foretrace::memory {

@@ -6,13 +6,11 @@
 
 #include <algorithm>
 
-#include "foretrace/report/gpus.hpp"
-#include "foretrace/report/scale.hpp"
-#include "foretrace/search/advise.hpp"
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/trace/load.hpp"
-#include "foretrace/whatif/network.hpp"
-#include "foretrace/whatif/parallel_choice.hpp"
+#include "foretrace/whatif/parallel.hpp"
+#include "report/gpus.hpp"
+#include "report/scale.hpp"
 #include "search/communication.hpp"
 #include "search/evaluate.hpp"
 #include "tests/sweep/uses.hpp"

@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/parquet_reader.hpp"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -21,22 +20,19 @@ class ParquetFolder : public testing::Test {
     folder_ = std::filesystem::temp_directory_path() / ("foretrace-parquet-" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder_);
     std::ofstream(folder_ / "StringIds.parquet") << "PAR1";
-    before_ = parquet_reader();
   }
-  void TearDown() override {
-    parquet_reader() = before_;
-    std::filesystem::remove_all(folder_);
-  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   // Kernels "gemm" and one whose name is not there; a column of the table is never written (graphId), one has a hole.
-  static void bring_reader() {
-    parquet_reader().tables = [](const std::string&) -> Result<std::map<std::string, std::set<std::string>>> {
+  static LoadOptions with_reader() {
+    LoadOptions options;
+    options.parquet.tables = [](const std::string&) -> Result<std::map<std::string, std::set<std::string>>> {
       return std::map<std::string, std::set<std::string>>{
           {"StringIds", {"id", "value"}},
           {"CUPTI_ACTIVITY_KIND_KERNEL", {"start", "end", "globalPid", "deviceId", "streamId", "demangledName"}}};
     };
-    parquet_reader().scan = [](const std::string&, const std::string& table, const std::vector<std::string>& columns,
-                               const std::function<void(const ColumnBatch&)>& each) -> Status {
+    options.parquet.scan = [](const std::string&, const std::string& table, const std::vector<std::string>& columns,
+                              const std::function<void(const ColumnBatch&)>& each) -> Status {
       static const std::int64_t ids[] = {5, 6};
       static const std::int64_t offsets[] = {0, 4, 4};
       static const std::map<std::string, std::vector<std::int64_t>> numbers = {
@@ -61,14 +57,13 @@ class ParquetFolder : public testing::Test {
       each(batch);
       return {};
     };
+    return options;
   }
 
   std::filesystem::path folder_;
-  ParquetReader before_;
 };
 
 TEST_F(ParquetFolder, WithoutAReaderItSaysWhatToDo) {
-  parquet_reader() = {};
   const auto trace = load(folder_.string());
   ASSERT_FALSE(trace);
   EXPECT_EQ(trace.error().code, ErrorCode::kUnreadable);
@@ -77,11 +72,10 @@ TEST_F(ParquetFolder, WithoutAReaderItSaysWhatToDo) {
 }
 
 TEST_F(ParquetFolder, RowsAreThoseOfTheTables) {
-  bring_reader();
-  const auto files = find_trace_files({folder_.string()});
+  const auto files = find_trace_files({folder_.string()}, with_reader());
   ASSERT_TRUE(files);
   EXPECT_EQ(*files, std::vector<std::string>{folder_.string()});
-  const auto trace = load(folder_.string());
+  const auto trace = load(folder_.string(), with_reader());
   ASSERT_TRUE(trace) << trace.error().to_string();
   ASSERT_EQ(trace->size(), 2u);
   EXPECT_EQ(trace->name(0), "gemm");
@@ -92,13 +86,12 @@ TEST_F(ParquetFolder, RowsAreThoseOfTheTables) {
 }
 
 TEST_F(ParquetFolder, AFolderOfFoldersIsAJob) {
-  bring_reader();
   const auto job = folder_ / "job";
   for (const char* rank : {"rank0", "rank1"}) {
     std::filesystem::create_directories(job / rank);
     std::ofstream(job / rank / "NVTX_EVENTS.parquet") << "PAR1";
   }
-  const auto files = find_trace_files({job.string()});
+  const auto files = find_trace_files({job.string()}, with_reader());
   ASSERT_TRUE(files);
   EXPECT_EQ(*files, (std::vector<std::string>{(job / "rank0").string(), (job / "rank1").string()}));
 }

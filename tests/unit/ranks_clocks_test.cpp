@@ -8,6 +8,8 @@
 #include <filesystem>
 
 #include "job_maker.hpp"
+#include "ranks/clocks.hpp"
+#include "ranks/collectives.hpp"
 
 namespace foretrace::test {
 namespace {

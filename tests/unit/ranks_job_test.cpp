@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "foretrace/report/ranks.hpp"
+#include "foretrace/analysis/ranks.hpp"
+#include "foretrace/report/report.hpp"
 #include "job_maker.hpp"
+#include "ranks/collectives.hpp"
 
 namespace foretrace::test {
 namespace {

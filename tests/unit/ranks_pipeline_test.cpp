@@ -11,7 +11,7 @@
 #include <map>
 #include <string>
 
-#include "foretrace/ranks/pipeline.hpp"
+#include "foretrace/ranks/job.hpp"
 #include "foretrace/trace/load.hpp"
 
 namespace foretrace::test {

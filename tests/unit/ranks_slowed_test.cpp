@@ -6,7 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "foretrace/report/ranks.hpp"
+#include "foretrace/analysis/ranks.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace foretrace::test {
 namespace {

@@ -3,8 +3,9 @@
 
 #include <ostream>
 
-#include "foretrace/report/doctor.hpp"
+#include "foretrace/analysis/doctor.hpp"
 #include "foretrace/report/export.hpp"
+#include "foretrace/report/report.hpp"
 #include "report_sample.hpp"
 #include "trace_maker.hpp"
 

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <string>
 
-#include "foretrace/report/gpus.hpp"
 #include "foretrace/trace/load.hpp"
+#include "report/gpus.hpp"
 #include "whatif/rewrite/moved_collectives.hpp"
 
 namespace foretrace::report {

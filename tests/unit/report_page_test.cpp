@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "foretrace/analysis/sliders.hpp"
-#include "foretrace/hardware/fabric.hpp"
-#include "foretrace/report/page.hpp"
+#include "foretrace/analysis/gpus.hpp"
+#include "foretrace/hardware/device.hpp"
+#include "foretrace/report/export.hpp"
 #include "foretrace/trace/load.hpp"
-#include "foretrace/whatif/network.hpp"
+#include "foretrace/whatif/parallel.hpp"
 #include "report/page_details.hpp"
 #include "whatif/model/evidence.hpp"
 

@@ -4,11 +4,11 @@
 #include <numeric>
 
 #include "base/readable.hpp"
-#include "foretrace/analysis/replayed_step.hpp"
-#include "foretrace/analysis/step_graphs.hpp"
-#include "foretrace/graph/build.hpp"
-#include "foretrace/host/recorder.hpp"
-#include "foretrace/report/replay.hpp"
+#include "foretrace/analysis/baseline.hpp"
+#include "foretrace/analysis/replay.hpp"
+#include "foretrace/graph/graph.hpp"
+#include "foretrace/host/measured_step.hpp"
+#include "foretrace/report/report.hpp"
 #include "report_sample.hpp"
 #include "trace_maker.hpp"
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
 
 namespace foretrace::report {
 

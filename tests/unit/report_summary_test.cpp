@@ -3,8 +3,9 @@
 
 #include <algorithm>
 
+#include "foretrace/analysis/summary.hpp"
 #include "foretrace/report/export.hpp"
-#include "foretrace/report/summary.hpp"
+#include "foretrace/report/report.hpp"
 #include "report_sample.hpp"
 
 namespace foretrace::report {

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 
-#include "foretrace/report/advise.hpp"
-#include "foretrace/report/whatif.hpp"
-#include "foretrace/search/advise.hpp"
+#include "foretrace/report/report.hpp"
+#include "foretrace/search/optimize.hpp"
 #include "foretrace/trace/load.hpp"
+#include "search/candidates.hpp"
 #include "search/moves/strategy_move.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::search {
 namespace {

@@ -2,9 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "foretrace/report/optimize.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 #include "search/communication.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::test {
 namespace {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "foretrace/memory/allocator.hpp"
-#include "foretrace/report/optimize.hpp"
+#include "foretrace/memory/memory.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/trace/load.hpp"
 

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "foretrace/search/strategy.hpp"
+#include "foretrace/search/optimize.hpp"
 
 namespace foretrace::test {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <random>
 
-#include "foretrace/search/tensors.hpp"
 #include "graph/task_row.hpp"
+#include "search/tensors.hpp"
 
 namespace foretrace::test {
 namespace {

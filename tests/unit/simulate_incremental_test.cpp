@@ -5,11 +5,11 @@
 #include <filesystem>
 #include <random>
 
-#include "foretrace/graph/build.hpp"
-#include "foretrace/simulate/incremental.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
 #include "random_graph.hpp"
+#include "simulate/incremental.hpp"
 
 namespace foretrace::test {
 namespace {

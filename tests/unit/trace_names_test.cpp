@@ -4,10 +4,10 @@
 
 #include "analysis/names.hpp"
 #include "foretrace/hardware/device.hpp"
-#include "foretrace/trace/communication.hpp"
-#include "foretrace/trace/gpu.hpp"
-#include "foretrace/trace/ranges.hpp"
 #include "graph/call_roles.hpp"
+#include "trace/communication.hpp"
+#include "trace/gpu.hpp"
+#include "trace/ranges.hpp"
 #include "trace_maker.hpp"
 #include "work/op_names.hpp"
 

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/pack.hpp"
 
 namespace foretrace::trace {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <numeric>
 
-#include "foretrace/trace/ranges.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
 #include "trace/name_tables.hpp"
+#include "trace/ranges.hpp"
 #include "trace/step_ranges.hpp"
 #include "trace_maker.hpp"
 

@@ -8,6 +8,7 @@
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/dataflow/blocks.hpp"
 #include "whatif/model/step_facts.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::whatif {
 namespace {

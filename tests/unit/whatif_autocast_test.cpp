@@ -5,10 +5,12 @@
 #include <map>
 #include <string>
 
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
+#include "hardware/cost.hpp"
 #include "hardware/cost_models.hpp"
 #include "whatif/dataflow/blocks.hpp"
+#include "whatif/predict/predictor.hpp"
 #include "whatif/rewrite/attentions.hpp"
 #include "whatif/rewrite/autocast.hpp"
 

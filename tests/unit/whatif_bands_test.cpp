@@ -4,13 +4,15 @@
 
 #include <cmath>
 
-#include "foretrace/graph/build.hpp"
-#include "foretrace/report/whatif.hpp"
+#include "analysis/make_model.hpp"
+#include "foretrace/graph/graph.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/steps.hpp"
-#include "foretrace/whatif/residuals.hpp"
+#include "foretrace/trace/trace.hpp"
+#include "foretrace/whatif/model.hpp"
 #include "foretrace/whatif/whatif.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::whatif {
 namespace {

@@ -3,7 +3,8 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
-#include "foretrace/report/whatif.hpp"
+#include "analysis/make_model.hpp"
+#include "foretrace/report/report.hpp"
 #include "measured_step.hpp"
 #include "trace_maker.hpp"
 #include "whatif/dataflow/saved_tensors.hpp"

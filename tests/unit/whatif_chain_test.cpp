@@ -8,10 +8,11 @@
 #include <fstream>
 #include <iterator>
 
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 #include "sweep/uses.hpp"
 #include "whatif/model/call_order.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::whatif {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "foretrace/whatif/whatif.hpp"
 #include "measured_step.hpp"
+#include "whatif/predict/predictor.hpp"
 #include "whatif/rewrite/fusion.hpp"
 
 namespace foretrace::whatif {

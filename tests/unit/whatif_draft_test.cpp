@@ -2,9 +2,9 @@
 
 #include <gmock/gmock.h>
 
-#include "foretrace/graph/soundness.hpp"
 #include "foretrace/whatif/draft.hpp"
 #include "foretrace/whatif/whatif.hpp"
+#include "graph/soundness.hpp"
 #include "random_graph.hpp"
 #include "trace_maker.hpp"
 

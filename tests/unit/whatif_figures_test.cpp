@@ -5,8 +5,8 @@
 #include <numeric>
 #include <set>
 
-#include "foretrace/host/host_costs.hpp"
-#include "foretrace/whatif/residuals.hpp"
+#include "foretrace/host/unprofiled.hpp"
+#include "foretrace/whatif/model.hpp"
 #include "hardware/figures.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/rewrite/optimizer.hpp"

@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include "analysis/make_model.hpp"
 #include "foretrace/analysis/baseline.hpp"
-#include "foretrace/report/replay.hpp"
-#include "foretrace/simulate/limits.hpp"
+#include "foretrace/analysis/replay.hpp"
+#include "foretrace/report/report.hpp"
+#include "foretrace/simulate/simulate.hpp"
 #include "foretrace/whatif/model.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "trace_maker.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::whatif {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "base/data_files.hpp"
 #include "base/text.hpp"
-#include "foretrace/host/host_costs.hpp"
 #include "foretrace/host/measured_step.hpp"
 #include "foretrace/host/unprofiled.hpp"
 #include "foretrace/trace/load.hpp"

@@ -7,11 +7,12 @@
 #include <cmath>
 #include <map>
 
-#include "foretrace/graph/build.hpp"
-#include "foretrace/report/whatif.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/graph/graph.hpp"
+#include "foretrace/report/report.hpp"
+#include "foretrace/trace/trace.hpp"
 #include "foretrace/whatif/parallel.hpp"
 #include "measured_step.hpp"
+#include "whatif/model/op_chains.hpp"
 
 namespace foretrace::whatif {
 namespace {

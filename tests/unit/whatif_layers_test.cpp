@@ -6,8 +6,7 @@
 #include <map>
 #include <memory>
 
-#include "foretrace/report/optimize.hpp"
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/trace/load.hpp"
 

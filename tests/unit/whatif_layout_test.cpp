@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "foretrace/hardware/cost.hpp"
+#include "hardware/cost.hpp"
 #include "hardware/layout_changes.hpp"
 #include "measured_step.hpp"
 

@@ -4,10 +4,12 @@
 
 #include <filesystem>
 
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/parallel.hpp"
+#include "hardware/collective.hpp"
 #include "trace/latencies.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::test {
 namespace {

@@ -5,8 +5,9 @@
 #include "foretrace/host/measured_step.hpp"
 #include "foretrace/host/unprofiled.hpp"
 #include "foretrace/memory/memory.hpp"
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/report/report.hpp"
 #include "trace_maker.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::whatif {
 namespace {

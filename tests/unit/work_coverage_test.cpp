@@ -9,10 +9,10 @@
 #include <map>
 #include <string>
 
-#include "foretrace/graph/build.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "foretrace/trace/load.hpp"
-#include "foretrace/trace/steps.hpp"
-#include "foretrace/work/works.hpp"
+#include "foretrace/trace/trace.hpp"
+#include "foretrace/work/work.hpp"
 
 namespace foretrace::work {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "foretrace/work/works.hpp"
+#include "foretrace/work/work.hpp"
 #include "trace_maker.hpp"
 #include "work/conv_parts.hpp"
 #include "work/op_names.hpp"

@@ -2,23 +2,62 @@
 // Baseline: the step that predictions start from. It is built once from the step's graph and passed to every verb, the search
 // and Python. What-ifs change copies of its model.
 //
-//   FORETRACE_TRY(const Baseline base, make_baseline(trace, std::nullopt, 71.6));
-//   base.figures.unprofiled;                                       // the step without the profiler
+//   FORETRACE_TRY(const Baseline today, make_baseline(trace, {}, {}));      // the median step; the recorder's measurement
+//   today.figures.unprofiled;      // ns: the step without the profiler
 //   FORETRACE_TRY(const whatif::Use use, whatif::parse_use("fused-optimizer"));
-//   predict(base, {use}).step;
+//   predict(today, {use}).step;
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "foretrace/analysis/step_graphs.hpp"
+#include "foretrace/base/result.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "foretrace/host/measured_step.hpp"
 #include "foretrace/trace/trace.hpp"
 #include "foretrace/whatif/model.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::analysis {
+
+// The graphs of a trace's steps: built from its events, or read back from a file that `foretrace export` wrote.
+//
+//   FORETRACE_TRY(const StepGraphs graphs, StepGraphs::open(trace, trace::find_steps(trace)));
+//   FORETRACE_TRY(const graph::Graph graph, graphs.graph(graphs.median()));
+/// The top-level key of an exported file that holds the text form of its graph.
+inline constexpr std::string_view kGraphKey = "foretraceGraph";
+
+class StepGraphs {
+ public:
+  /// The trace must outlive the result. Fails when the file claims to hold a graph and it cannot be read.
+  static Result<StepGraphs> open(const trace::Trace& trace, trace::Steps steps);
+
+  /// The steps of the trace; of an exported file, the one it shows.
+  [[nodiscard]] const trace::Steps& steps() const { return *steps_; }
+  /// The default step: the median of those that are not ramp-up. There must be a step.
+  [[nodiscard]] std::size_t median() const { return builder_ ? builder_->median() : 0; }
+  /// The step of that number, else the median one. Fails when there is no such step (kUsage) or none at all (kDeclined).
+  [[nodiscard]] Result<std::size_t> choose(std::optional<std::int64_t> number) const;
+  /// Whether the graph was read from the file. Its event ids then refer to the trace it was built from.
+  [[nodiscard]] bool embedded() const { return embedded_.has_value(); }
+  /// Declined when the step holds no work. A graph read from the file is returned unchanged, whatever the options.
+  [[nodiscard]] Result<graph::Graph> graph(std::size_t step, const graph::BuildOptions& options = {}) const;
+
+ private:
+  StepGraphs(std::string file, trace::Steps steps)
+      : file_(std::move(file)), steps_(std::make_unique<trace::Steps>(std::move(steps))) {}
+
+  std::string file_;                     // for errors
+  std::unique_ptr<trace::Steps> steps_;  // the builder points to it
+  std::optional<graph::Graph> embedded_;
+  std::optional<graph::GraphBuilder> builder_;
+};
+
+/// The graph an exported file holds; an error when it holds none.
+Result<graph::Graph> embedded_graph(const trace::Trace& trace);
 
 /// The figures of a step that every report shows.
 struct StepFigures {
@@ -47,10 +86,6 @@ Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int
 /// The same from the graph of `step`, already built from the trace.
 Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,
                                const host::UserMeasurements& measurements);
-
-/// The model of a step, ready for what-ifs. `replayed`: the step simulated unchanged.
-Result<whatif::Model> make_model(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,
-                                 Ns replayed, std::optional<Ns> measured, const host::CpuPrior& prior = {});
 
 /// Each text as a use of a what-if: "amp", "batch:x=2".
 Result<std::vector<whatif::Use>> parse_uses(const std::vector<std::string>& texts);

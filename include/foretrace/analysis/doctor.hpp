@@ -13,11 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "foretrace/base/diagnostics.hpp"
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/result.hpp"
+#include "foretrace/base/types.hpp"
 #include "foretrace/graph/graph.hpp"
-#include "foretrace/simulate/limits.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/trace.hpp"
 
 namespace foretrace::analysis {

@@ -4,7 +4,9 @@
 //   FORETRACE_TRY(GpusReport r, compare_gpus(base, {.targets = {"A100-SXM4-80GB", "H100-SXM5"}, .whatifs = {"amp"}}));
 //   report::to_text(r, style);
 
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +14,7 @@
 
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/hardware/device.hpp"
+#include "foretrace/whatif/parallel.hpp"
 
 namespace foretrace::analysis {
 
@@ -73,5 +76,66 @@ struct GpusReport {
 /// Fails when a GPU, what-if or file is unknown. Needs no trace, so that mistakes show before a long import.
 Status check(const GpusOptions& options);
 Result<GpusReport> compare_gpus(analysis::Baseline baseline, const GpusOptions& options);
+
+// scale: the same step on N workers.
+
+struct ScaleReport {
+  std::string file, step_name, device;
+  std::string scheme, network, compression;
+  Ns traced = 0, unprofiled = 0;
+  std::optional<Ns> measured;
+  std::int64_t gradient_bytes = 0;
+  int gpus_per_node = 1;
+  int servers = 0;
+  std::vector<std::string> whatifs;  ///< changes every worker makes
+  double change_speedup = 1;         ///< of one worker with them
+  std::vector<whatif::Prediction> predictions;
+  std::vector<std::pair<int, std::string>> declined;  ///< workers, reason
+  /// One worker's step, with the same changes, over this one.
+  [[nodiscard]] double efficiency(const whatif::Prediction& p) const { return p.speedup / change_speedup; }
+};
+
+/// One prediction per worker count. `network`: what collectives cost there; `changes`: made by every worker.
+ScaleReport scale_report(const analysis::Baseline& baseline, const whatif::Parallelism& how,
+                         const std::shared_ptr<const hardware::CollectiveModel>& network, int gpus_per_node,
+                         const std::vector<int>& workers, const std::vector<whatif::Use>& changes = {});
+
+// Sliders: the step at several values of one quantity: batch size, CPU speed, number of workers, network bandwidth. They are
+// computed in advance for the HTML page, which cannot predict anything itself.
+//
+//   const std::vector<Slider> found = sliders(base, nullptr, {.fabric = "DGX-H100"});
+//   found.front().points.front().step;       // at x times the batch; nothing is computed between two points
+//
+// Every point is a prediction, the same that `whatif` and `scale` give.
+
+struct SliderPoint {
+  double x = 1;
+  Ns step = 0;
+  std::optional<Ns> low, high;  ///< nothing when no band was computed
+  std::optional<std::int64_t> peak_bytes;
+  double samples = 1;         ///< per step, as a multiple of today's
+  std::optional<Ns> exposed;  ///< communication that overlaps with nothing
+};
+
+struct Slider {
+  std::string name;                 ///< "batch", "CPU", "workers", "bandwidth"
+  std::string unit;                 ///< the unit of x: "times the batch"
+  int workers = 0;                  ///< of a bandwidth: between so many workers; 0: those of the recorded job
+  std::string about;                ///< of a bandwidth: what one times it is
+  std::vector<SliderPoint> points;  ///< x ascending; today is one of them where it has a place
+};
+
+struct SliderOptions {
+  std::string fabric;    ///< between workers; empty: the one the GPU is usually sold with
+  bool few = false;      ///< three points instead of nine: the graph is large
+  bool bands = true;     ///< of the batch and the CPU
+  unsigned threads = 1;  ///< 0: all cores; the answers are the same
+};
+
+/// All sliders with at least two points. `scale`: predictions for several workers, if there are any; else null.
+std::vector<Slider> sliders(const Baseline& baseline, const ScaleReport* scale, const SliderOptions& options);
+
+/// The fabric with all its links x times as fast; latencies stay.
+hardware::Fabric faster(hardware::Fabric fabric, double x);
 
 }  // namespace foretrace::analysis

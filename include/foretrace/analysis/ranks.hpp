@@ -6,17 +6,14 @@
 //   Result<RanksReport> r = analysis::analyse_ranks(job);      r->replayed;  r->ranks[2].wait;  r->stragglers;
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "foretrace/base/progress.hpp"
 #include "foretrace/base/result.hpp"
-#include "foretrace/base/time.hpp"
-#include "foretrace/ranks/clocks.hpp"
+#include "foretrace/base/types.hpp"
 #include "foretrace/ranks/job.hpp"
-#include "foretrace/ranks/job_graph.hpp"
-#include "foretrace/ranks/stragglers.hpp"
 
 namespace foretrace::analysis {
 
@@ -96,17 +93,8 @@ struct RanksReport {
 /// Fails when the step does not exist (kUsage) or no rank has a step (kDeclined).
 Result<RanksReport> analyse_ranks(const ranks::Job& job, const RanksOptions& options = {});
 
-/// What analyse_ranks works on, for the exporters and Python.
-struct RanksStep {
-  ranks::Matching matching;
-  ranks::Clocks clocks;
-  ranks::CommonSteps steps;
-  std::size_t chosen = 0;
-  ranks::JobGraph graph;
-  simulate::Timeline timeline;
-  std::vector<simulate::PathStep> path;  ///< the critical path over all ranks
-  std::vector<std::string> notes;
-};
-Result<RanksStep> ranks_step(const ranks::Job& job, const RanksOptions& options = {});
+/// One step of all ranks, for report::export_ranks. Fails as analyse_ranks does.
+struct RanksStep;  // src/analysis/ranks_step.hpp
+Result<std::shared_ptr<const RanksStep>> open_ranks_step(const ranks::Job& job, const RanksOptions& options = {});
 
 }  // namespace foretrace::analysis

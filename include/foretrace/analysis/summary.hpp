@@ -15,14 +15,13 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/analysis/replayed_step.hpp"
+#include "foretrace/analysis/replay.hpp"
 #include "foretrace/base/result.hpp"
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 #include "foretrace/host/measured_step.hpp"
 #include "foretrace/host/unprofiled.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/simulate/simulate.hpp"
-#include "foretrace/trace/steps.hpp"
 #include "foretrace/trace/trace.hpp"
 
 namespace foretrace::analysis {

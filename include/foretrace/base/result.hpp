@@ -7,9 +7,12 @@
 //   if (!t) return forward(t);                // or:  FORETRACE_TRY(auto trace, trace::load(path));
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <tl/expected.hpp>
 #include <utility>
+#include <vector>
 
 namespace foretrace {
 
@@ -65,3 +68,46 @@ tl::unexpected<Error> forward(Result<T>& failed) {
   if (!tmp) return ::foretrace::forward(tmp)
 #define FORETRACE_TRY_VOID(expr) FORETRACE_TRY_VOID_IMPL(FORETRACE_CONCAT(try_, __LINE__), expr)
 #define FORETRACE_CHECK(cond) ((cond) ? static_cast<void>(0) : ::foretrace::check_failed(#cond, __FILE__, __LINE__))
+
+namespace foretrace {
+
+// Problems in the input that do not stop an import: counted under a name, with a sentence and one example each.
+// `doctor` shows them; --strict turns any data loss into a failure.
+
+enum class Severity : std::uint8_t {
+  kInfo,      ///< odd but harmless: nothing was lost
+  kDataLoss,  ///< a record or part of one could not be used
+};
+
+struct Problem {
+  std::string name;  ///< "malformed_record"
+  Severity severity = Severity::kInfo;
+  std::string meaning;  ///< one sentence for people
+  std::uint64_t count = 0;
+  std::string example;       ///< the first one seen, shortened
+  std::int64_t offset = -1;  ///< byte offset of the example in the uncompressed input, -1 when unknown
+};
+
+class Diagnostics {
+ public:
+  void add(std::string_view name, Severity severity, std::string_view meaning, std::string_view example = {},
+           std::int64_t offset = -1, std::uint64_t count = 1);
+  [[nodiscard]] const std::vector<Problem>& problems() const { return problems_; }
+  [[nodiscard]] const Problem* find(std::string_view name) const;
+  [[nodiscard]] std::uint64_t lost_records() const;
+
+ private:
+  std::vector<Problem> problems_;  // a handful of names: linear search, order of first occurrence
+};
+
+// The library reports progress through this callback and never prints. `cli/` draws a bar from it.
+
+/// What is counted, in the plural: "steps", "files". Bytes are shown as sizes and with their rate.
+inline constexpr std::string_view kBytes = "bytes";
+
+/// what: "reading trace.json.gz"; done and total count `unit`, total 0 when unknown. May be called from any one thread at a
+/// time, at most a few hundred times a second.
+using Progress =
+    std::function<void(std::string_view what, std::uint64_t done, std::uint64_t total, std::string_view unit)>;
+
+}  // namespace foretrace

@@ -5,10 +5,15 @@
 
 #include <cstddef>
 #include <cstdio>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "foretrace/base/result.hpp"
+#include "foretrace/report/export.hpp"
+#include "foretrace/search/optimize.hpp"
+#include "foretrace/trace/load.hpp"
 
 namespace foretrace::cli {
 
@@ -35,10 +40,27 @@ enum ExitCode : int {
   kCannotWrite = 74,  ///< the request was right and the disk is full; as BSD's sysexits.h counts
 };
 
+/// Predicts strategies of one step of a trace, in place of this process (a cluster).
+using MakeEvaluate = std::function<search::Evaluate(const std::string& trace, std::optional<std::int64_t> step,
+                                                    std::optional<double> measured_ms)>;
+/// Reads many traces, in place of this process: one trace or error per file, as trace::load would give them.
+using ReadAll = std::function<std::vector<Result<trace::Trace>>(const std::vector<std::string>& files,
+                                                                const trace::LoadOptions& options)>;
+
+/// What the embedding program adds to the command line; the Python command fills in all of it. Options that need an empty one
+/// are refused, with a hint at the Python command.
+struct Extensions {
+  std::function<Status(const std::string& file)> load_plugin = {};  ///< --plugin: calls whatif::add_whatif
+  MakeEvaluate make_evaluate = {};                                  ///< optimize --ray
+  ReadAll read_all = {};                                            ///< ranks --ray
+  trace::ParquetReader parquet = {};                                ///< Nsight's Parquet export
+  report::PackTable pack_table = {};                                ///< export --format parquet
+};
+
 /// Runs one command. `args` without the program's name. Never throws, never exits. A reader that closes the pipe early
 /// is not an error; the caller ignores SIGPIPE.
-int run(const std::vector<std::string>& args, const Terminal& terminal);
-/// Prints an error that kept a command from being run, as JSON where `args` ask for it; gives its exit code.
+int run(const std::vector<std::string>& args, const Terminal& terminal, const Extensions& extensions = {});
+/// Prints an error that kept a command from being run, as JSON where `args` ask for it; returns its exit code.
 int report_error(const Error& error, const std::vector<std::string>& args, const Terminal& terminal);
 
 }  // namespace foretrace::cli

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "foretrace/base/result.hpp"
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 #include "foretrace/host/measured_step.hpp"
 #include "foretrace/trace/trace.hpp"
 #include "foretrace/whatif/whatif.hpp"

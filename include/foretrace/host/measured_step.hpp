@@ -5,9 +5,13 @@
 //   Result<Ns> step = plausible_step(graph, replayed, 0.0716);
 //   step.error();     // "a step of 0.0716 ms is impossible: the GPU alone works 68.5 ms in it"; hint: "seconds? …"
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/graph/graph.hpp"
@@ -54,5 +58,29 @@ struct Measured {
 /// a stored one is ignored, and `refused` says why.
 Result<Measured> measured_step(const trace::Trace& trace, const graph::Graph& graph, Ns replayed,
                                const UserMeasurements& user);
+
+// What foretrace's recorder stored in a trace. Whether the figures are plausible is decided elsewhere (measured_step.hpp).
+
+/// The top-level key of a trace that holds the recorder's figures.
+inline constexpr std::string_view kRecorderKey = "foretrace";
+
+/// Figures are missing where the recorder did not store them or they are not numbers.
+struct RecorderFigures {
+  std::optional<double> measured_ms;       ///< the step without the profiler
+  std::vector<double> step_ms;             ///< every step timed without the profiler
+  std::optional<std::int64_t> peak_bytes;  ///< the allocator's peak in those steps
+
+  struct PhaseTimes {
+    std::optional<double> ms;         ///< on the host, without the profiler
+    std::optional<double> traced_ms;  ///< the same in the traced steps
+    std::optional<double> behind_ms;  ///< how long the GPU still worked when the phase ended, without the profiler
+  };
+  std::array<PhaseTimes, 3> phases;     ///< forward (until backward begins), backward, update
+  std::optional<double> probe_view_us;  ///< an operation that launches nothing, without the profiler
+};
+RecorderFigures recorder_figures(const trace::Trace& trace);
+
+/// All of them as a JSON object; empty when the recorder did not make the trace.
+std::string recorder_json(const trace::Trace& trace);
 
 }  // namespace foretrace::host

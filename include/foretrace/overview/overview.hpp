@@ -13,11 +13,9 @@
 
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/analysis/gpus.hpp"
-#include "foretrace/analysis/replayed_step.hpp"
-#include "foretrace/analysis/scale.hpp"
-#include "foretrace/analysis/sliders.hpp"
+#include "foretrace/analysis/replay.hpp"
 #include "foretrace/analysis/summary.hpp"
-#include "foretrace/search/advise.hpp"
+#include "foretrace/search/optimize.hpp"
 
 namespace foretrace::overview {
 

@@ -9,8 +9,9 @@
 #include <functional>
 #include <string>
 
+#include "foretrace/analysis/ranks.hpp"
 #include "foretrace/base/result.hpp"
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/overview/overview.hpp"
 #include "foretrace/trace/load.hpp"
@@ -18,9 +19,13 @@
 
 namespace foretrace::report {
 
+/// Turns a table of CSV into a file of another kind (Parquet); an error says what is missing for that.
+using PackTable = std::function<Result<std::string>(const std::string& csv)>;
+
 struct ExportOptions {
   std::string format = "perfetto";
   bool gzip = false;
+  PackTable pack_table = {};  ///< for formats that are packed tables; without it they are refused
 };
 
 struct Exported {
@@ -31,16 +36,42 @@ struct Exported {
   Ns traced = 0, replayed = 0;
 };
 
-/// Turns a CSV table into a file of another kind (Parquet), or says what it lacks for that.
-using PackTable = std::function<Result<std::string>(const std::string& csv)>;
-/// Empty: such formats are refused. Set by a program that can pack tables: the Python command and module.
-PackTable& table_packer();
-
 /// Fails when the format does not exist or cannot be written here (kUsage).
 Result<Exported> export_step(const trace::Trace& trace, const overview::ExportableStep& step,
                              const ExportOptions& options = {});
 
 /// The graph inside a file that export_step wrote. Declined when the file holds none.
 Result<graph::Graph> read_back(const std::string& path, const trace::LoadOptions& options = {});
+
+// export of a whole job: one file in which every rank is a pair of processes (measured on aligned clocks, simulated), with
+// the transfers between them, arrows from the last rank to arrive to those that waited, and the critical path across ranks.
+
+/// Fails with kUsage for formats that hold one rank only.
+Result<Exported> export_ranks(const ranks::Job& job, const analysis::RanksStep& step,
+                              const ExportOptions& options = {});
+
+// page: an overview of one step as one HTML file that needs nothing else: no server, no network.
+//
+//   FORETRACE_TRY(const overview::Overview all, overview::make_overview(trace, {.whatifs = {"amp"}}));
+//   FORETRACE_TRY(const Page page, make_page(all, {.command = "foretrace report …"}));
+//   page.html;
+//
+// The page holds the JSON of the other verbs, and the tasks of both timelines as packed, compressed columns. Names from the trace
+// are data in it: the page only ever shows them as text.
+
+struct PageOptions {
+  std::string command = {};       ///< the command that made the page
+  std::string ranks_json = {};    ///< the JSON of `ranks`, when the traces are those of a job
+  std::string compare_json = {};  ///< the JSON of `compare`, when there is an older recording
+};
+
+struct Page {
+  std::string html;
+  std::string answer;  ///< its first sentence
+  std::size_t tasks = 0;
+};
+
+/// Fails when the timelines cannot be compressed (kInternal).
+Result<Page> make_page(const overview::Overview& overview, const PageOptions& options);
 
 }  // namespace foretrace::report

@@ -17,13 +17,77 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "foretrace/analysis/baseline.hpp"
-#include "foretrace/search/strategy.hpp"
+#include "foretrace/base/result.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::search {
+
+// A strategy: everything that is decided about how a step runs, as a file people can read, change and give back.
+//
+//   {
+//     "schema": 1,
+//     "whatifs": [
+//       {"whatif": "amp", "dtype": "bf16"},
+//       {"whatif": "checkpoint", "layers": ["encoder.layer.0", "encoder.layer.1"]},
+//       {"whatif": "accumulate", "n": 2}
+//     ],
+//     "communication": {
+//       "workers": 16, "fabric": "10GbE", "scheme": "ddp", "compression": "none",
+//       "buckets": [{"gradients": [0, 41], "mb": 25.3, "partitions": 1}, {"gradients": [42, 160], "mb": 72.1}]
+//     }
+//   }
+//
+// What-ifs are applied in order; one may also be written as text ("amp:dtype=bf16"), and lists as arrays. Gradients are
+// numbered in the order backward makes them; a bucket holds a range of them, first and last.
+
+/// Gradients [first, last] reduced together.
+struct PlannedBucket {
+  std::uint32_t first = 0, last = 0;
+  double mb = 0;       ///< MiB, for people; nothing is computed from it
+  int partitions = 1;  ///< parts reduced one after another
+  friend bool operator==(const PlannedBucket&, const PlannedBucket&) = default;
+};
+
+struct Communication {
+  int workers = 1;
+  std::string fabric;       ///< name or file
+  std::string collectives;  ///< file of measured collectives instead
+  std::string collectives_tag;
+  int gpus_per_node = 0;  ///< 0: the fabric's own
+  std::string scheme = "ddp";
+  std::string compression = "none";
+  double bucket_mb = 25;  ///< without a plan: as PyTorch fills buckets
+  std::optional<double> first_bucket_mb;
+  std::vector<PlannedBucket> buckets;
+  friend bool operator==(const Communication&, const Communication&) = default;
+};
+
+/// The same workers and network with what PyTorch does unasked: DistributedDataParallel with its own buckets.
+Communication plain_communication(const Communication& communication);
+
+struct Strategy {
+  std::vector<std::string> whatifs;  ///< as on the command line, in order
+  std::optional<Communication> communication;
+  friend bool operator==(const Strategy&, const Strategy&) = default;
+};
+
+/// `origin` names the input in errors. Unknown keys, what-ifs and parameters are errors: a strategy is never half used.
+Result<Strategy> parse_strategy(std::string_view text, const std::string& origin);
+Result<Strategy> load_strategy(const std::string& path);
+
+/// The what-ifs of a strategy, checked against the catalogue.
+Result<std::vector<whatif::Use>> uses_of(const Strategy& strategy);
+
+/// A use of a what-if for people: of long lists the first entry and how many, "checkpoint:layers=h.0|… (8)".
+std::string short_use(std::string_view use);
+/// "amp:dtype=bf16 + fused-optimizer, ddp in 4 buckets"; "as it is" when nothing changes.
+std::string describe(const Strategy& strategy);
+/// A text that differs between different strategies.
+std::string key_of(const Strategy& strategy);
 
 /// What a strategy gives; what a search needs to know of it.
 struct Evaluation {
@@ -108,5 +172,45 @@ struct MoveInfo {
 };
 /// Every move of the search, on strategies and on plans of gradients.
 std::vector<MoveInfo> moves();
+
+// What to switch on: every change of the catalogue that is worth trying, alone and together, within the GPU's memory.
+//
+//   Advised a = advise(base, {});
+//   a.alone.front().prediction.whatif;      // "amp:dtype=bf16", the change that gains most
+//   a.together->prediction.speedup;         // of the best combination found
+//
+// Changes are combined by the search of optimize.hpp, on one GPU: the same candidates and moves, the same predictions, the
+// same account of what each part contributes.
+
+struct AdviseOptions {
+  /// Bytes the allocator may reserve; else the device's memory less what the driver keeps.
+  std::optional<std::int64_t> memory_limit = {};
+  double least_gain = 0.01;  ///< a change joins a combination when it gains at least this part
+  unsigned threads = 0;      ///< 0: as many as the machine has; the answer is the same
+  Progress progress = {};
+};
+
+/// One change, or several in the order they are applied, and what they give.
+struct Advice {
+  std::vector<whatif::Use> uses;
+  whatif::Prediction prediction;
+  double gain = 1;                                ///< samples per second, as a multiple of now
+  bool fits = true;                               ///< what is reserved for it, within the limit
+  whatif::Effort effort = whatif::Effort::kLine;  ///< of the change that takes most
+  std::vector<std::string> code;  ///< of each use, how it is switched on; empty where nobody knows a line
+  [[nodiscard]] bool declined() const { return !prediction.declined.empty(); }
+};
+
+struct Advised {
+  std::vector<Advice> alone;           ///< by gain; what was declined last
+  std::optional<Advice> together;      ///< best combination at the same batch; none when nothing pays
+  std::vector<OptimizedPart> parts;    ///< what each change of `together` contributes beside the others
+  std::optional<Advice> larger_batch;  ///< best with a larger batch, where that pays more
+  std::optional<std::int64_t> memory_limit;
+  std::size_t tried = 0;    ///< predictions made
+  std::string code_is_for;  ///< "PyTorch", "JAX"
+};
+
+Advised advise(const analysis::Baseline& base, const AdviseOptions& options);
 
 }  // namespace foretrace::search

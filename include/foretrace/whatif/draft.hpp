@@ -18,10 +18,11 @@
 
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/trace/trace.hpp"
-#include "foretrace/whatif/op_chains.hpp"
-#include "foretrace/work/works.hpp"
+#include "foretrace/work/work.hpp"
 
 namespace foretrace::whatif {
+
+class OpChains;  // src/whatif/model/op_chains.hpp
 
 using graph::DependencyKind;
 using graph::Graph;

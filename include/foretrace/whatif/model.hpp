@@ -6,19 +6,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "foretrace/graph/build.hpp"
 #include "foretrace/graph/graph.hpp"
-#include "foretrace/hardware/cost.hpp"
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/host/unprofiled.hpp"
 #include "foretrace/memory/memory.hpp"
-#include "foretrace/trace/steps.hpp"
-#include "foretrace/whatif/contract.hpp"
-#include "foretrace/whatif/op_chains.hpp"
-#include "foretrace/whatif/residuals.hpp"
-#include "foretrace/work/works.hpp"
+#include "foretrace/trace/trace.hpp"
+#include "foretrace/work/work.hpp"
 
 namespace foretrace::whatif {
 
@@ -42,7 +38,48 @@ constexpr host::CpuPhase cpu_phase(graph::Phase phase) {
   return phase == graph::Phase::kBackward ? host::CpuPhase::kBackward : host::CpuPhase::kForward;
 }
 
-class GraphFacts;  // src/whatif/model/graph_facts.hpp
+class GraphFacts;                   // src/whatif/model/graph_facts.hpp
+class OpChains;                     // src/whatif/model/op_chains.hpp
+enum class Changes : std::uint8_t;  // whatif.hpp
+
+/// How far predictions were from measured steps, by family of errors and model: the data behind bands. Errors inside a
+/// family move together, so one model counts once however many rows it has.
+///
+///   Residuals::built_in().sigma("gemm");     // of log time
+///
+/// The built-in table is written by tools/fit_bands.py from measured steps; the same tool makes one from your own.
+class Residuals {
+ public:
+  /// One line: family, model, log(measured / predicted).
+  struct Row {
+    std::string family;
+    std::string model;
+    double residual = 0;
+  };
+
+  /// Lines "family,model,residual"; '#' begins a comment.
+  static Result<Residuals> parse(std::string_view csv, std::string_view file);
+  static const Residuals& built_in();
+
+  /// The standard deviation whose 10th and 90th percentile hold four of five of a family's residuals, each model one vote however
+  /// many rows it has; times what Student's t adds where few models were measured. A family of kernels that nobody measured gets what all
+  /// kernels together have; where that is nothing either, what the built-in table's families have, the root of their mean square.
+  [[nodiscard]] double sigma(std::string_view family) const;
+  /// Models with rows of this family.
+  [[nodiscard]] std::size_t models(std::string_view family) const;
+  [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
+
+ private:
+  static double unmeasured();
+  std::vector<Row> rows_;
+};
+
+/// Families that are not kinds of kernels.
+inline constexpr std::string_view kHostFamily = "host";      ///< CPU time between runs and after a change
+inline constexpr std::string_view kScaledFamily = "scaled";  ///< measured kernels times a factor
+/// What two changes do to each other beyond what each does to kernels and host; of the whole step, for every change after the
+/// first.
+inline constexpr std::string_view kCombinedFamily = "combined";
 
 struct Model {
   const trace::Trace* trace = nullptr;
@@ -91,5 +128,8 @@ struct Model {
   std::vector<Applied> applied;
   std::vector<std::string> not_modelled;
 };
+
+/// Of every event of the model's trace, whether it is an operation whose name, or that of one around it, matches the glob.
+std::vector<bool> matching_operations(const Model& model, const std::string& glob);
 
 }  // namespace foretrace::whatif

@@ -1,10 +1,10 @@
 #pragma once
-// From one worker's step to the step of N: gradients in the order backward makes them, buckets as PyTorch builds them, and
-// the schemes that reduce them. Everything a search varies is a plain value here.
+// The step on N workers: how they share the work (scheme, buckets, compression) and the network between them.
 //
-//   Gradients g = *find_gradients(model);
-//   Parallelism how;                     how.buckets = {{0, 80}, {81, 160}};      // or by size, as PyTorch fills them
-//   Prediction p = predict(model, {parallel_use(how, collectives, 16, 8)}, measured);      p.step;  p.exposed_communication;
+//   FORETRACE_TRY(const Network network, network_of({.fabric = "100GbE"}, device));
+//   FORETRACE_TRY(const Parallelism how, make_parallelism({.parallel = "ddp"}));
+//   const Use workers = parallel_use(how, network.collectives, 16, network.gpus_per_node);
+//   analysis::predict(base, {workers}).exposed_communication;
 
 #include <cstdint>
 #include <memory>
@@ -12,51 +12,20 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/hardware/collective.hpp"
+#include "foretrace/hardware/device.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
+namespace foretrace::hardware {
+class CollectiveModel;
+}
+
 namespace foretrace::whatif {
-
-/// The gradient of one parameter.
-struct Gradient {
-  std::int64_t elements = 0;
-  std::int64_t rows = 0;                 ///< its first dimension when it has several, 0 for vectors and where unknown
-  std::uint32_t cpu = kNone;             ///< the CPU task behind which the framework knows that it is being computed
-  std::uint32_t gpu = kNone;             ///< the task of the main stream launched last before that
-  std::vector<std::uint32_t> side = {};  ///< tasks of other streams it also waits for
-};
-
-struct Gradients {
-  std::vector<Gradient> list;  ///< in the order they become ready
-  std::int64_t elements = 0;
-  std::int64_t bytes_per_element = 4;
-  std::uint32_t stream = 0;            ///< graph lane of the main stream
-  std::uint32_t backward_cpu = kNone;  ///< the last CPU task of backward on its thread
-  std::uint32_t backward_gpu = kNone;  ///< the last task backward put on the main stream
-  std::string guessed;                 ///< what the trace does not show; empty when it shows all
-  [[nodiscard]] std::int64_t bytes() const { return elements * bytes_per_element; }
-  [[nodiscard]] std::int64_t bytes(std::uint32_t i) const { return list[i].elements * bytes_per_element; }
-};
-/// Declined when the step has no backward pass or the size of the parameters is unknown.
-Result<Gradients> find_gradients(const Model& model);
-
-/// Gradients reduced by one call; indices into Gradients::list.
-struct Bucket {
-  std::vector<std::uint32_t> gradients;
-  std::int64_t bytes = 0;
-};
-using BucketPlan = std::vector<Bucket>;
 
 /// Gradients [first, last] of Gradients::list, reduced together.
 struct GradientRange {
   std::uint32_t first = 0, last = 0;
   friend bool operator==(const GradientRange&, const GradientRange&) = default;
 };
-
-/// As DistributedDataParallel builds them from the second step on: gradients in the order they became ready; a bucket is
-/// closed once it holds at least its limit (`first` for the first one). PyTorch takes 1 MiB for the first bucket and 25 MiB for
-/// the others, unless bucket_cap_mb is given: then that for all.
-BucketPlan pytorch_buckets(const Gradients& gradients, std::int64_t cap_bytes, std::int64_t first_bytes);
 
 enum class Scheme : std::uint8_t {
   kDdp,          ///< all-reduce of buckets, overlapped with backward
@@ -98,23 +67,48 @@ struct Parallelism {
   double slow_worker = 1;  ///< the slowest worker's computation takes this many times as long
 };
 
-/// Steps of a longer ring are joined, so that the cost of a prediction does not depend on the number of workers.
-inline constexpr int kMostSteps = 126;
-
-struct Cluster {
-  const hardware::CollectiveModel* collectives = nullptr;
-  int workers = 1;
-  int gpus_per_node = 1;
-};
-
-/// Writes N workers into a draft. The slowest of them sets the pace (GPUs differ from step to step; `slow_worker` comes on top), and
-/// the scheme adds its collectives. Sets Model::interference, Model::workers and Model::buckets. With one worker, only `slow_worker`
-/// applies.
-Status apply_parallelism(Model& model, Draft& draft, const Parallelism& how, const Cluster& cluster);
-
 /// The same as a use of the scheme's what-if, for callers that have a network rather than its name. The use keeps `collectives`
 /// alive.
 Use parallel_use(const Parallelism& how, std::shared_ptr<const hardware::CollectiveModel> collectives, int workers,
                  int gpus_per_node);
+
+inline constexpr int kMostWorkers = 16384;
+inline constexpr int kMostServers = 16384;
+
+/// The same as the user writes it: on the command line, in Python, as parameters of a what-if.
+struct ParallelChoice {
+  std::string parallel = "ddp", compress = "none";
+  std::optional<double> bucket_mb = {}, slice_mb = {}, slow_worker = {}, cycle_ms = {}, send_us = {};
+  std::optional<double> ratio = {};  ///< share of elements top-k and DGC send
+  std::optional<std::int64_t> servers = {}, rank = {};
+  bool ring_steps = false;
+  bool priorities = true;
+  bool flat = false;  ///< FSDP of the first kind
+};
+/// Checks names and numbers.
+Result<Parallelism> make_parallelism(const ParallelChoice& choice);
+
+/// A network as the user names it.
+struct NetworkChoice {
+  std::string fabric = {};       ///< name or file
+  std::string collectives = {};  ///< file of measured collectives instead
+  std::string collectives_tag = {};
+  int gpus_per_node = 0;  ///< 0: the fabric's own
+};
+
+/// What collectives cost between the workers.
+struct Network {
+  std::shared_ptr<const hardware::CollectiveModel> collectives;
+  int gpus_per_node = 1;
+  std::string name = {};  ///< for people
+};
+/// An error when there is no such fabric, the file cannot be read, or nothing is chosen.
+Result<Network> network_of(const NetworkChoice& choice, const hardware::Device& device);
+
+/// An error unless all nodes are full or one node holds all workers. `per_node` 0: the fabric's own.
+Status check_nodes(std::int64_t workers, std::int64_t per_node);
+
+/// The fabric of the node this GPU is most often sold in.
+std::string usual_fabric(const hardware::Device& device);
 
 }  // namespace foretrace::whatif

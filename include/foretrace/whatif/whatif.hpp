@@ -1,9 +1,18 @@
 #pragma once
-// What-ifs: named changes of a step with parameters, described once. Help, Python signatures, `foretrace list whatifs`, the
-// documentation table and "did you mean" come from the description.
+// What-ifs: named changes of a training step, such as "amp" or "batch:x=2", and the prediction of a step with such changes.
+//
+//   const Use use = *parse_use("batch:x=2");
+//   const Prediction p = analysis::predict(base, {use});      // analysis/baseline.hpp
+//   p.step;  p.low;  p.high;      // ns: the predicted step and its 80 % band
+//   if (!p.declined.empty()) p.reason();      // why the change does not apply to this step
+//
+// A WhatIf describes itself. Help, Python signatures, `foretrace list whatifs`, the documentation's table and "did you mean"
+// all come from that description, and nothing else in the library asks for a what-if by name.
 
 #include <array>
+#include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,26 +21,75 @@
 #include <vector>
 
 #include "foretrace/base/result.hpp"
-#include "foretrace/whatif/contract.hpp"
 #include "foretrace/whatif/draft.hpp"
 #include "foretrace/whatif/model.hpp"
 
 namespace foretrace::whatif {
+
+/// What a what-if needs from the trace. Checked before it is applied.
+enum class Need : std::uint8_t {
+  kShapes,         ///< of operations' inputs
+  kBackward,       ///< a backward pass
+  kLayers,         ///< ranges that name modules
+  kMemoryEvents,   ///< of the allocator
+  kCommunication,  ///< between ranks
+  kLoader,         ///< DataLoader ranges
+};
+std::string_view to_string(Need need);
+/// "shapes; a backward pass"
+std::string to_string(const std::vector<Need>& needs);
+/// Why the model lacks something, for the user; empty when it does not.
+std::string missing(const Model& model, Need need);
+
+/// The subject of a change.
+enum class Changes : std::uint8_t {
+  kCosts,          ///< what tasks cost, and nothing else
+  kBatch,          ///< samples in a step
+  kAccumulation,   ///< passes in a step
+  kPrecision,      ///< of products and what surrounds them
+  kLayout,         ///< of tensors in memory
+  kKernels,        ///< which kernels do the work of an operation
+  kRecomputation,  ///< what is kept for the backward pass, and what is computed again
+  kPlacement,      ///< where tensors are kept between uses
+  kOptimizer,      ///< how the update runs
+  kCompilation,    ///< operations fused by a compiler
+  kLaunches,       ///< how the CPU hands work to the GPU
+  kWaits,          ///< what the CPU waits for
+  kInput,          ///< how batches arrive
+  kHost,           ///< the CPU
+  kDevice,         ///< the GPU
+  kWorkers,        ///< how many there are, and how they share the work
+  kNetwork,        ///< between them
+  kSequence,       ///< positions in a sample: how long its sequence is
+};
+std::string_view to_string(Changes changes);
+
+/// What a prediction says about one part of the answer.
+enum class Part : std::uint8_t {
+  kUnchanged,   ///< the change does not affect it
+  kModelled,    ///< the prediction includes it
+  kNotModelled  ///< it changes, and the prediction does not say how much
+};
+struct Parts {
+  Part cpu = Part::kModelled, gpu = Part::kModelled, memory = Part::kUnchanged;
+};
+std::string_view to_string(Part part);
 
 enum class ParameterType : std::uint8_t { kText, kNumber };
 
 struct Parameter {
   std::string name;  ///< "dtype"
   std::string about;
-  std::string default_value = {};         ///< value when not given
+  std::string default_value = {};         ///< used when not given
   std::vector<std::string> choices = {};  ///< the only values allowed, when not empty
   ParameterType type = ParameterType::kText;
   bool required = false;
-  double minimum = 0;                                   ///< numbers must be greater
-  Status (*check)(const std::string& value) = nullptr;  ///< of values no list or bound can tell: a device, a file
+  double minimum = 0;  ///< numbers must be greater than this
+  Status (*check)(const std::string& value) =
+      nullptr;  ///< for values that no list or bound describes: a device, a file
 };
 
-/// Values of one use, checked against the description: every parameter is present.
+/// Values of one use. They passed the checks of the description, and every parameter has one.
 class Parameters {
  public:
   [[nodiscard]] const std::string& text(std::string_view name) const;
@@ -44,15 +102,15 @@ class Parameters {
   std::map<std::string, std::pair<std::string, bool>, std::less<>> values_;
 };
 
-/// What it takes to switch a change on in a training script.
+/// How much of a training script a change touches.
 enum class Effort : std::uint8_t { kLine, kFewLines, kWork };
 std::string_view to_string(Effort effort);
 
-/// Where a change stands when several are combined: what changes the work comes before what changes how it runs.
+/// The order in which changes are combined: what changes the work comes before what changes how it runs.
 enum class Stage : std::uint8_t { kBatch, kPrecision, kKernels, kMemory, kOptimizer, kRuntime };
 
-/// Measured steps a what-if has been compared with, alone or among others, and how many models they are of. Counted from the
-/// measurements by tools/validation.py; none for a what-if that is not of the catalogue.
+/// How many measured steps a what-if was compared with, alone or combined, and of how many models. Counted by
+/// tools/validation.py; zero for a what-if outside the catalogue.
 struct Evidence {
   int rows = 0;
   int models = 0;
@@ -61,8 +119,8 @@ struct Evidence {
 struct ScriptPart;
 struct ScriptPlaces;
 
-/// A change is written into `draft`; what it could not model goes to model.not_modelled. An error of code kDeclined means
-/// "does not apply here", with the reason.
+/// A change and its description. `apply` writes the change into `draft` and lists what it leaves out in model.not_modelled; an
+/// error of code kDeclined gives the reason why the change does not apply to this step.
 struct WhatIf {
   std::string name = {};   ///< "fused-optimizer"
   std::string about = {};  ///< one sentence
@@ -87,28 +145,28 @@ struct WhatIf {
   std::function<std::string(const Model& model, const Parameters& parameters)> already = {};
   /// Why it says nothing of a step that a compiler made one program of (JAX, XLA); empty: it applies there too.
   std::string whole_program = {};
-  /// Why it changes nothing on a GPU, where PyTorch goes on without it; empty where it does. None: it does everywhere.
-  std::string (*idle_on)(const hardware::Device& device) = nullptr;
-  /// Writes the lines that switch it on into a training script. None: `code` is left to people.
+  /// Why it has no effect on a GPU (TF32 on one without it); empty where it has. Null: it has an effect on every GPU.
+  std::string (*no_effect_on)(const hardware::Device& device) = nullptr;
+  /// Writes the lines that switch it on into a training script. Null: only `code` is shown.
   void (*write_code)(const ScriptPart& part, ScriptPlaces& to) = nullptr;
-  /// Of one that is validated, what no measured step had: "bits=8", a parameter's value; "layers", any value of it.
+  /// Settings of a validated what-if that no measured step had: "bits=8" (a value), "layers" (any value).
   std::vector<std::string> unvalidated = {};
 };
 
 /// The catalogue, sorted by name. One file each under src/whatif/catalogue.
 const std::vector<WhatIf>& catalogue();
-/// Those that change this, by name; and the first of the catalogue that does: it has one of every kind.
+/// Those with this subject, by name; and the catalogue's first. It has at least one of each.
 std::vector<const WhatIf*> that_change(Changes changes);
 const WhatIf& the_one_that_changes(Changes changes);
-/// Makes a what-if of a program or plugin known beside the catalogue's until the program ends, or replaces one of the same
-/// name that was added before. Refused when the catalogue has the name, it holds a character uses are split at, or a use it
-/// advises is none of its own.
+/// Adds a what-if of the embedding program or of a plugin until the program ends, or replaces one added before under the same
+/// name. Refused when the catalogue has the name, when the name holds a separator (: , | +), or when `advise` holds a use of
+/// another what-if.
 Status add_whatif(WhatIf whatif);
-/// What was added, sorted by name.
+/// Those added, sorted by name.
 std::vector<const WhatIf*> added_whatifs();
-/// The catalogue and everything added, sorted by name; what it points to stays.
+/// The catalogue and those added, sorted by name. The pointers stay valid.
 std::vector<const WhatIf*> all_whatifs();
-/// Among all of them; an error with the closest name otherwise.
+/// One of all of them; the error suggests the closest name.
 Result<const WhatIf*> find_whatif(std::string_view name);
 
 /// One use of a what-if as written: "amp", "batch:x=2", "checkpoint:layers='a,b'|c".
@@ -116,11 +174,11 @@ struct Use {
   const WhatIf* whatif = nullptr;
   Parameters parameters = {};
   std::string text = {};
-  std::shared_ptr<const WhatIf> own = {};  ///< what `whatif` points to where it is not the catalogue's
+  std::shared_ptr<const WhatIf> own = {};  ///< owns what `whatif` points to, where that is not in the catalogue
 };
 Result<Use> parse_use(std::string_view text);
 
-/// What one family of errors adds to a band, one standard deviation up and down.
+/// What one family of errors contributes to the band: one standard deviation down and up.
 struct BandPart {
   std::string family;  ///< "host", "gpu", "scaled", "combined", or what holds kernels back: "gemm", "bandwidth", …
   double sigma = 0;    ///< of log time
@@ -130,36 +188,35 @@ struct BandPart {
 /// GPU time of a family of kernels, by graph::Origin.
 struct FamilyTime {
   std::string_view family;
-  std::string_view errors;  ///< the family of errors it belongs to: "bandwidth"
+  std::string_view errors;  ///< the family of errors that covers it: "bandwidth"
   std::array<Ns, 4> time = {};
   [[nodiscard]] Ns total() const { return time[0] + time[1] + time[2] + time[3]; }
 };
 
-/// The answer to one question: the step with some changes in it.
+/// The answer: a step with some changes applied. Times in ns, of one step.
 struct Prediction {
   std::string whatif;  ///< "amp + fused-optimizer"
-  Ns step = 0, low = 0, high = 0;
-  double speedup = 1;
-  Ns gpu_time = 0;  ///< sum of kernels and copies
-  std::optional<std::int64_t> peak_bytes;
-  /// What the allocator takes from the GPU for it, where detail was asked for.
-  std::optional<std::int64_t> reserved_bytes;
-  std::optional<memory::Composition> peak_parts;  ///< where there is a peak and detail was asked for
-  std::optional<bool>
-      fits;  ///< what is reserved and what the driver keeps into the GPU's memory; nothing when either is unknown
-  double samples = 1;  ///< in a step, as a multiple of the traced step's (batch)
-  /// Samples per second, as a multiple of now.
+  Ns step = 0;
+  Ns low = 0, high = 0;                           ///< the 80 % band; only with Detail::kFull
+  double speedup = 1;                             ///< today's step over this one
+  Ns gpu_time = 0;                                ///< sum of kernels and copies
+  std::optional<std::int64_t> peak_bytes;         ///< of allocated memory; nothing without memory events
+  std::optional<std::int64_t> reserved_bytes;     ///< what the allocator takes from the GPU; only with Detail::kFull
+  std::optional<memory::Composition> peak_parts;  ///< what the peak consists of; only with Detail::kFull
+  std::optional<bool> fits;  ///< into the GPU's memory, with the driver's share; nothing when unknown
+  double samples = 1;        ///< in a step, relative to the traced step (batch)
+  /// Samples per second, relative to today.
   [[nodiscard]] double gain() const { return speedup * samples; }
-  /// Where the batch changes: the largest that fits the GPU, as a multiple of the traced step's.
+  /// Where the batch changes: the largest that fits the GPU, relative to the traced step's.
   std::optional<double> largest_batch;
   int workers = 1;
   Ns communication = 0;          ///< time of all collectives
-  Ns exposed_communication = 0;  ///< while nothing else ran
-  std::size_t buckets = 0;       ///< gradients are reduced in so many
-  std::string origin;
+  Ns exposed_communication = 0;  ///< while no computation ran
+  std::size_t buckets = 0;       ///< that gradients are reduced in
+  std::string origin;            ///< where most uncertain costs come from: "measured", "scaled", "modelled", "analytic"
   std::vector<std::string> not_modelled;
-  bool validated = false;  ///< everything applied is
-  Evidence evidence;       ///< of what was applied, the least
+  bool validated = false;  ///< every change applied is validated
+  Evidence evidence;       ///< the least of the changes applied
   struct Applied {
     std::string text;
     std::size_t changed = 0;  ///< tasks changed, added or removed
@@ -168,21 +225,12 @@ struct Prediction {
   std::vector<Applied> applied;  ///< the changes, in order
   std::vector<BandPart> band;    ///< what low and high are made of
   std::vector<FamilyTime> gpu_families;
-  std::string declined;  ///< the reason, when nothing could be predicted: "amp: …", the change that does not apply
-  /// The same to stand behind `whatif`: without the name where that is of one change only.
+  std::string declined;  ///< why nothing could be predicted: "amp: …"; empty otherwise
+  /// The same without the name of the change where there is only one.
   [[nodiscard]] std::string_view reason() const;
   graph::Graph graph;  ///< the changed graph, for export
 };
-/// kStepOnly leaves out the band and the families, for those who predict many and show few.
+/// kStepOnly leaves out the band, the families and reserved memory: for searches that predict many and show few.
 enum class Detail : std::uint8_t { kFull, kStepOnly };
-/// The driver, and the only one: applies uses in order, proves the graph sound after each, simulates, and puts a band around
-/// the answer. Every verb, the search and Python ask here. `measured`: the step of today without the profiler, where known.
-Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured,
-                   Detail detail = Detail::kFull);
-/// The first half of it: the model with every use applied; declined, with the reason, when one of them does not apply.
-Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses,
-                         std::vector<Prediction::Applied>* applied = nullptr);
-/// GPU time by family of kernels and origin of its cost.
-std::vector<FamilyTime> family_times(const Model& model);
 
 }  // namespace foretrace::whatif

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/readable.hpp"
-#include "foretrace/graph/gpu_work.hpp"
+#include "graph/gpu_work.hpp"
 
 namespace foretrace::analysis {
 namespace {

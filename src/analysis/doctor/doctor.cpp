@@ -9,9 +9,9 @@
 #include "analysis/doctor/checks.hpp"
 #include "analysis/doctor/facts.hpp"
 #include "base/readable.hpp"
-#include "foretrace/analysis/step_graphs.hpp"
-#include "foretrace/host/recorder.hpp"
-#include "foretrace/trace/gpu.hpp"
+#include "foretrace/analysis/baseline.hpp"
+#include "foretrace/host/measured_step.hpp"
+#include "trace/gpu.hpp"
 #include "trace/name_tables.hpp"
 
 namespace foretrace::analysis {

@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "foretrace/analysis/doctor.hpp"
-#include "foretrace/base/time.hpp"
-#include "foretrace/trace/steps.hpp"
+#include "foretrace/base/types.hpp"
 #include "foretrace/trace/trace.hpp"
 
 namespace foretrace::analysis {

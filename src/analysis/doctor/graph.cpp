@@ -10,11 +10,11 @@
 #include "analysis/doctor/checks.hpp"
 #include "base/readable.hpp"
 #include "base/statistics.hpp"
-#include "foretrace/analysis/step_graphs.hpp"
-#include "foretrace/graph/gpu_work.hpp"
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/host/measured_step.hpp"
 #include "foretrace/simulate/simulate.hpp"
-#include "foretrace/work/works.hpp"
+#include "foretrace/work/work.hpp"
+#include "graph/gpu_work.hpp"
 
 namespace foretrace::analysis {
 namespace {

@@ -1,8 +1,7 @@
-#include "foretrace/host/recorder.hpp"
-
 #include <simdjson.h>
 
 #include "analysis/doctor/checks.hpp"
+#include "foretrace/host/measured_step.hpp"
 
 namespace foretrace::analysis {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "analysis/doctor/checks.hpp"
 #include "base/readable.hpp"
-#include "foretrace/simulate/limits.hpp"
+#include "foretrace/simulate/simulate.hpp"
 #include "whatif/predict/predictor.hpp"
 
 namespace foretrace::analysis {

@@ -8,9 +8,9 @@
 #include "analysis/names.hpp"
 #include "analysis/summary/parts.hpp"
 #include "analysis/trained_parameters.hpp"
-#include "foretrace/memory/allocator.hpp"
-#include "foretrace/trace/gpu.hpp"
+#include "foretrace/memory/memory.hpp"
 #include "graph/call_roles.hpp"
+#include "trace/gpu.hpp"
 
 namespace foretrace::analysis {
 namespace {

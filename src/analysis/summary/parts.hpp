@@ -1,7 +1,7 @@
 #pragma once
 // The parts of a summary: what the trace itself shows, what its graph shows, what the graph's simulation shows.
 
-#include "foretrace/analysis/replayed_step.hpp"
+#include "foretrace/analysis/replay.hpp"
 #include "foretrace/analysis/summary.hpp"
 
 namespace foretrace::analysis {

@@ -1,6 +1,8 @@
 #include "foretrace/analysis/summary.hpp"
 
 #include "analysis/summary/parts.hpp"
+#include "foretrace/analysis/baseline.hpp"
+#include "foretrace/host/measured_step.hpp"
 
 namespace foretrace::analysis {
 

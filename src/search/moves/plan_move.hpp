@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/search/tensors.hpp"
+#include "search/tensors.hpp"
 
 namespace foretrace::search {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "foretrace/search/candidates.hpp"
+#include "search/candidates.hpp"
 #include "search/moves/strategy_move.hpp"
 
 namespace foretrace::search {

@@ -6,7 +6,7 @@
 
 #include "base/saturate.hpp"
 #include "base/text.hpp"
-#include "foretrace/base/ids.hpp"
+#include "foretrace/base/types.hpp"
 #include "trace/importers/proto_wire.hpp"
 #include "trace/tensor_size.hpp"
 

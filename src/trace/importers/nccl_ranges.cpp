@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "base/text.hpp"
-#include "foretrace/trace/communication.hpp"
+#include "trace/communication.hpp"
 
 namespace foretrace::trace {
 

@@ -20,7 +20,7 @@ bool is_nsight_folder(const std::string& path) {
 
 Result<Trace> read_nsight_folder(const std::string& folder, const std::string& path, const LoadOptions& options,
                                  const Part& part) {
-  FORETRACE_TRY(const ParquetTables file, ParquetTables::open(folder));
+  FORETRACE_TRY(const ParquetTables file, ParquetTables::open(folder, options.parquet));
   std::uint64_t bytes = 0;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
@@ -31,8 +31,8 @@ Result<Trace> read_nsight_folder(const std::string& folder, const std::string& p
   return read_nsight_tables(file, path, bytes, options, part);
 }
 
-std::size_t count_nsight_folder(const std::string& folder) {
-  const Result<ParquetTables> file = ParquetTables::open(folder);
+std::size_t count_nsight_folder(const std::string& folder, const LoadOptions& options) {
+  const Result<ParquetTables> file = ParquetTables::open(folder, options.parquet);
   return file ? count_nsight_tables(*file) : 1;
 }
 

@@ -12,6 +12,6 @@ bool is_nsight_folder(const std::string& path);
 /// As the importer's read_part and count_parts do for a database.
 Result<Trace> read_nsight_folder(const std::string& folder, const std::string& path, const LoadOptions& options,
                                  const Part& part);
-std::size_t count_nsight_folder(const std::string& folder);
+std::size_t count_nsight_folder(const std::string& folder, const LoadOptions& options);
 
 }  // namespace foretrace::trace

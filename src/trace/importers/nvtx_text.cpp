@@ -4,8 +4,8 @@
 #include <cctype>
 #include <charconv>
 
-#include "foretrace/trace/event_kind.hpp"
-#include "foretrace/trace/ranges.hpp"
+#include "foretrace/trace/trace.hpp"
+#include "trace/ranges.hpp"
 
 namespace foretrace::trace {
 

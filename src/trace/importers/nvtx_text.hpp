@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "foretrace/trace/args.hpp"
+#include "foretrace/trace/trace.hpp"
 
 namespace foretrace::trace {
 

@@ -4,20 +4,16 @@
 
 namespace foretrace::trace {
 
-ParquetReader& parquet_reader() {
-  static ParquetReader reader;
-  return reader;
-}
-
-Result<ParquetTables> ParquetTables::open(const std::string& folder) {
-  if (!parquet_reader().tables) {
+Result<ParquetTables> ParquetTables::open(const std::string& folder, ParquetReader reader) {
+  if (!reader.tables) {
     return fail(ErrorCode::kUnreadable, "this is Nsight's parquet export, which this program cannot read by itself",
                 "pip install \"foretrace[arrow]\", then the same command behind `python -m foretrace`; or export the "
                 "report again: nsys export --type sqlite REPORT.nsys-rep");
   }
   ParquetTables out;
   out.folder_ = folder;
-  FORETRACE_TRY(out.tables_, parquet_reader().tables(folder));
+  out.reader_ = std::move(reader);
+  FORETRACE_TRY(out.tables_, out.reader_.tables(folder));
   return out;
 }
 
@@ -33,7 +29,7 @@ Status ParquetTables::scan(const std::string& table, std::string_view columns, c
   }
   if (there.empty()) return {};
   ColumnBatch spread;
-  return parquet_reader().scan(folder_, table, there, [&](const ColumnBatch& batch) {
+  return reader_.scan(folder_, table, there, [&](const ColumnBatch& batch) {
     spread.rows = batch.rows;
     spread.columns.assign(wanted.size(), {});
     for (std::size_t i = 0; i < place.size(); ++i) spread.columns[place[i]] = batch.columns[i];

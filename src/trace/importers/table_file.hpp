@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "foretrace/base/result.hpp"
-#include "foretrace/trace/parquet_reader.hpp"
+#include "foretrace/trace/load.hpp"
 
 namespace foretrace::trace {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "foretrace/trace/event_kind.hpp"
+#include "foretrace/trace/trace.hpp"
 
 namespace foretrace::trace {
 

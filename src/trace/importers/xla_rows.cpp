@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "foretrace/trace/communication.hpp"
+#include "trace/communication.hpp"
 #include "trace/latencies.hpp"
 
 namespace foretrace::trace {

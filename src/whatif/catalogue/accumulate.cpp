@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "foretrace/whatif/script.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/backward_end.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/model/whole_number.hpp"
 #include "whatif/rewrite/scaling.hpp"

@@ -2,10 +2,10 @@
 
 #include <cmath>
 
-#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/layer_regions.hpp"
 #include "whatif/model/compiled.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/autocast_tasks.hpp"
 #include "whatif/rewrite/precision_memory.hpp"

@@ -3,6 +3,7 @@
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/parallel/builder.hpp"
+#include "whatif/parallel/gradients.hpp"
 #include "whatif/parallel/scheme_whatif.hpp"
 
 namespace foretrace::whatif {

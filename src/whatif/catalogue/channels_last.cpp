@@ -1,6 +1,7 @@
 
-#include "foretrace/whatif/script.hpp"
+#include "hardware/cost.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/rows.hpp"
 #include "whatif/rewrite/workspaces.hpp"

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
-#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/blocks.hpp"
 #include "whatif/dataflow/dataflow.hpp"
 #include "whatif/dataflow/layer_regions.hpp"
+#include "whatif/model/op_chains.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 
 namespace foretrace::whatif {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/layer_regions.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/compiling.hpp"
 

@@ -1,8 +1,9 @@
 #include <fmt/format.h>
 
-#include "foretrace/whatif/script.hpp"
+#include "hardware/cost.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/saved_tensors.hpp"
+#include "whatif/model/script.hpp"
 
 namespace foretrace::whatif {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "foretrace/whatif/script.hpp"
 #include "hardware/figures.hpp"
 #include "host/recorded_parts.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/graph_regions.hpp"
 

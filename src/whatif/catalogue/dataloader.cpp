@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
-#include "foretrace/trace/ranges.hpp"
-#include "foretrace/whatif/script.hpp"
 #include "hardware/figures.hpp"
+#include "trace/ranges.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/op_chains.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/whole_number.hpp"
 
 namespace foretrace::whatif {

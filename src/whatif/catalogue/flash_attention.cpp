@@ -1,8 +1,10 @@
 
 
+#include "base/saturate.hpp"
 #include "base/text.hpp"
-#include "foretrace/whatif/script.hpp"
+#include "hardware/cost.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/attentions.hpp"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hardware/cost.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/rewrite/fp8_layers.hpp"
 #include "whatif/rewrite/precision_memory.hpp"

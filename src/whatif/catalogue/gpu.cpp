@@ -5,9 +5,10 @@
 #include <cmath>
 #include <optional>
 
-#include "foretrace/graph/gpu_work.hpp"
-#include "foretrace/hardware/transfer.hpp"
-#include "foretrace/whatif/network.hpp"
+#include "foretrace/whatif/parallel.hpp"
+#include "graph/gpu_work.hpp"
+#include "hardware/cost.hpp"
+#include "hardware/transfer.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/rewrite/moved_collectives.hpp"
 #include "whatif/rewrite/rows.hpp"

@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <set>
 
-#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/op_chains.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 
 namespace foretrace::whatif {

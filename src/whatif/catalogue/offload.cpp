@@ -1,10 +1,11 @@
 
 #include <algorithm>
 
-#include "foretrace/whatif/script.hpp"
+#include "hardware/cost.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/saved_tensors.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 
 namespace foretrace::whatif {

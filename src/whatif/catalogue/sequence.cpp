@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/saturate.hpp"
+#include "hardware/cost.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/op_facts.hpp"

@@ -1,8 +1,9 @@
 
 #include <algorithm>
 
-#include "foretrace/whatif/script.hpp"
+#include "hardware/cost.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/rows.hpp"
 #include "whatif/rewrite/workspaces.hpp"
@@ -95,7 +96,7 @@ const Registered kRegistered({.name = "tf32",
                               .validated = true,
                               .apply = apply_tf32,
                               .already = already_there,
-                              .idle_on = idle_there,
+                              .no_effect_on = idle_there,
                               .write_code = write_code});
 
 }  // namespace

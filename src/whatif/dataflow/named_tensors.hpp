@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 #include "trace/execution_trace.hpp"
 
 namespace foretrace::whatif {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/text.hpp"
+#include "whatif/model/op_chains.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "work/op_view.hpp"
 

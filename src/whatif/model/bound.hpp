@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "foretrace/base/time.hpp"
+#include "foretrace/base/types.hpp"
 
 namespace foretrace::whatif {
 

@@ -1,6 +1,6 @@
 #include "whatif/model/checked_commit.hpp"
 
-#include "foretrace/graph/soundness.hpp"
+#include "graph/soundness.hpp"
 
 namespace foretrace::whatif {
 

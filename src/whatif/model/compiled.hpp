@@ -5,6 +5,7 @@
 #include <string>
 
 #include "foretrace/trace/trace.hpp"
+#include "foretrace/whatif/model.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::whatif {

@@ -1,9 +1,8 @@
-#include "foretrace/whatif/contract.hpp"
-
 #include <algorithm>
 #include <array>
 
 #include "foretrace/whatif/model.hpp"
+#include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::whatif {
 

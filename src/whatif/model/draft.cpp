@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "trace/latencies.hpp"
+#include "whatif/model/op_chains.hpp"
 
 namespace foretrace::whatif {
 

@@ -8,6 +8,7 @@
 #include "base/csv.hpp"
 #include "base/data_files.hpp"
 #include "base/decimal.hpp"
+#include "base/text.hpp"
 
 namespace foretrace::whatif {
 

@@ -1,8 +1,9 @@
-#include "foretrace/whatif/op_chains.hpp"
+#include "whatif/model/op_chains.hpp"
 
 #include <algorithm>
 
 #include "foretrace/whatif/draft.hpp"
+#include "foretrace/whatif/model.hpp"
 
 namespace foretrace::whatif {
 
@@ -55,6 +56,10 @@ std::uint32_t OpChains::outermost(std::uint32_t op) const {
   find_parents();
   while (parent_[op] != kNone) op = parent_[op];
   return op;
+}
+
+std::vector<bool> matching_operations(const Model& model, const std::string& glob) {
+  return model.chains->matching(glob);
 }
 
 }  // namespace foretrace::whatif

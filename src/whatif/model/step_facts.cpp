@@ -7,6 +7,7 @@
 #include "graph/call_roles.hpp"
 #include "whatif/model/backward_end.hpp"
 #include "whatif/model/graph_facts.hpp"
+#include "whatif/model/op_chains.hpp"
 
 namespace foretrace::whatif {
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "foretrace/whatif/model.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::whatif {

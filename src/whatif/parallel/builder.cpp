@@ -7,6 +7,7 @@
 
 #include "hardware/figures.hpp"
 #include "trace/latencies.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::whatif {
 

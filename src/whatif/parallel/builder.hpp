@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "foretrace/whatif/parallel.hpp"
+#include "hardware/collective.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::whatif {
 

@@ -5,6 +5,7 @@
 
 #include "trace/latencies.hpp"
 #include "whatif/parallel/builder.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::whatif {
 

@@ -1,9 +1,11 @@
 // Which gradients a step computes, how large they are, and when each is ready.
 
+#include "whatif/parallel/gradients.hpp"
+
 #include <algorithm>
 
-#include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/whatif/parallel.hpp"
+#include "graph/gpu_work.hpp"
 #include "whatif/rewrite/rows.hpp"
 
 namespace foretrace::whatif {

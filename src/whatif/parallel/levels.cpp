@@ -6,7 +6,9 @@
 #include <memory>
 
 #include "foretrace/simulate/simulate.hpp"
+#include "hardware/collective.hpp"
 #include "whatif/parallel/builder.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::whatif {
 

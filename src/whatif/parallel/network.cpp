@@ -1,11 +1,12 @@
 // The network of a job. A fabric that says nothing about the inside of a node gets the links of the node this GPU is usually sold in.
 
-#include "foretrace/whatif/network.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
+
+#include "foretrace/whatif/parallel.hpp"
+#include "hardware/collective.hpp"
 
 namespace foretrace::whatif {
 
@@ -52,7 +53,7 @@ Result<Network> network_of(const NetworkChoice& choice, const hardware::Device& 
     FORETRACE_TRY(hardware::MeasuredCollectives measured,
                   hardware::MeasuredCollectives::make(std::move(rows), "measured collectives"));
     return Network{std::make_shared<hardware::MeasuredCollectives>(std::move(measured)),
-                   std::max(1, choice.gpus_per_node)};
+                   std::max(1, choice.gpus_per_node), "measured collectives"};
   }
   if (choice.fabric.empty()) {
     return fail(ErrorCode::kUsage, "which network? neither a fabric nor measured collectives are given",
@@ -62,8 +63,9 @@ Result<Network> network_of(const NetworkChoice& choice, const hardware::Device& 
   if (choice.gpus_per_node > 0) {
     FORETRACE_TRY(fabric, hardware::with_gpus_per_node(fabric, choice.gpus_per_node, inside_node(device)));
   }
-  const int per_node = fabric.gpus_per_node;
-  return Network{std::make_shared<hardware::FabricCollectives>(std::move(fabric)), per_node};
+  Network out{nullptr, fabric.gpus_per_node, fabric.name};
+  out.collectives = std::make_shared<hardware::FabricCollectives>(std::move(fabric));
+  return out;
 }
 
 }  // namespace foretrace::whatif

@@ -1,8 +1,8 @@
 // Checks what users ask for, and fills in the defaults of PyTorch and of the papers.
 
-#include "foretrace/whatif/parallel_choice.hpp"
-
 #include <fmt/format.h>
+
+#include "foretrace/whatif/parallel.hpp"
 
 namespace foretrace::whatif {
 

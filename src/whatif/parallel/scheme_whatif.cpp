@@ -6,8 +6,9 @@
 #include <array>
 #include <cmath>
 
-#include "foretrace/whatif/network.hpp"
+#include "foretrace/whatif/parallel.hpp"
 #include "whatif/model/whole_number.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::whatif {
 

@@ -2,7 +2,6 @@
 // What the what-ifs of several workers share: their parameters, and how those become workers, a network and a scheme.
 
 #include "foretrace/whatif/parallel.hpp"
-#include "foretrace/whatif/parallel_choice.hpp"
 #include "whatif/model/step_facts.hpp"
 
 namespace foretrace::whatif {

@@ -7,8 +7,11 @@
 #include <array>
 #include <cmath>
 
+#include "base/suggest.hpp"
+#include "hardware/collective.hpp"
 #include "hardware/figures.hpp"
 #include "whatif/parallel/builder.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::whatif {
 

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hardware/collective.hpp"
+#include "whatif/model/simulate_model.hpp"
 #include "whatif/parallel/builder.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::whatif {
 

@@ -4,10 +4,11 @@
 #include <array>
 #include <cmath>
 
-#include "foretrace/hardware/cost.hpp"
-#include "foretrace/hardware/transfer.hpp"
-#include "foretrace/whatif/residuals.hpp"
+#include "foretrace/whatif/model.hpp"
+#include "hardware/cost.hpp"
 #include "hardware/estimate.hpp"
+#include "hardware/measured.hpp"
+#include "hardware/transfer.hpp"
 #include "whatif/model/simulate_model.hpp"
 #include "whatif/predict/predictor.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 // How sure a prediction is. Errors come in families that move together: the CPU's speed, the GPU's own spread between
 // runs, measured kernels that were scaled, and each family of kernels whose time was modelled. One simulation per family, one
-// standard deviation up and down; the deviations add in squares. How large they are is data (residuals.hpp). No prediction is surer than
+// standard deviation up and down; the deviations add in squares. How large they are is data (Residuals). No prediction is surer than
 // the step it starts from, as far as it depends on what is not known of that one.
 
 #include "base/percentiles.hpp"

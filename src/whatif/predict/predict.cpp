@@ -8,9 +8,9 @@
 #include <cmath>
 #include <span>
 
-#include "foretrace/graph/gpu_work.hpp"
-#include "foretrace/memory/allocator.hpp"
+#include "foretrace/memory/memory.hpp"
 #include "foretrace/whatif/whatif.hpp"
+#include "graph/gpu_work.hpp"
 #include "whatif/model/bound.hpp"
 #include "whatif/model/checked_commit.hpp"
 #include "whatif/model/compiled.hpp"
@@ -135,9 +135,9 @@ namespace {
 
 // Why a change has no effect on the GPU that later changes move the step to (TF32 on a V100); empty where it has one.
 std::string no_effect_on_target(const Use& use, const std::string& target) {
-  if (use.whatif->idle_on == nullptr || target.empty()) return {};
+  if (use.whatif->no_effect_on == nullptr || target.empty()) return {};
   const Result<hardware::Device> to = hardware::device_or_file(target);
-  return to ? use.whatif->idle_on(*to) : std::string();
+  return to ? use.whatif->no_effect_on(*to) : std::string();
 }
 
 }  // namespace

@@ -31,6 +31,10 @@ std::string target_of(std::span<const Use> uses);
 /// reason, when the change does not apply.
 Result<Model> apply_use(Model model, const Use& use, const std::string& target, Prediction::Applied& how);
 
+/// All changes in order.
+Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses,
+                         std::vector<Prediction::Applied>* applied = nullptr);
+
 /// A simulated step, and its communication.
 struct TimedStep {
   Ns step = 0;
@@ -56,5 +60,12 @@ class Predictor {
   std::optional<Ns> measured_;
   TimedStep today_;
 };
+
+/// What analysis::predict answers, for a model rather than a baseline.
+Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured,
+                   Detail detail = Detail::kFull);
+
+/// GPU time by family of kernels and origin of its cost.
+std::vector<FamilyTime> family_times(const Model& model);
 
 }  // namespace foretrace::whatif

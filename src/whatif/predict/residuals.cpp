@@ -1,5 +1,3 @@
-#include "foretrace/whatif/residuals.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +10,9 @@
 
 #include "base/csv.hpp"
 #include "base/data_files.hpp"
+#include "base/decimal.hpp"
+#include "base/text.hpp"
+#include "foretrace/whatif/model.hpp"
 #include "whatif/predict/bands.hpp"
 
 namespace foretrace::whatif {

@@ -1,4 +1,4 @@
-#include "foretrace/whatif/script.hpp"
+#include "whatif/model/script.hpp"
 
 #include <fmt/format.h>
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hardware/cost.hpp"
 #include "whatif/model/backward_end.hpp"
 #include "whatif/rewrite/optimizer.hpp"
 

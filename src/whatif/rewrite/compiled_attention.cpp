@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "hardware/cost.hpp"
+#include "whatif/model/op_chains.hpp"
 #include "whatif/rewrite/compiling.hpp"
 
 namespace foretrace::whatif {

@@ -1,5 +1,7 @@
 #include <cmath>
 
+#include "base/text.hpp"
+#include "whatif/model/op_chains.hpp"
 #include "whatif/rewrite/compiling.hpp"
 
 namespace foretrace::whatif {

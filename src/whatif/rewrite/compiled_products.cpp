@@ -1,4 +1,5 @@
 
+#include "hardware/cost.hpp"
 #include "whatif/rewrite/compiling.hpp"
 
 namespace foretrace::whatif {

@@ -6,8 +6,11 @@
 #include <set>
 
 #include "graph/call_roles.hpp"
+#include "hardware/cost.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/dataflow/layer_regions.hpp"
+#include "whatif/dataflow/saved_tensors.hpp"
+#include "whatif/model/op_chains.hpp"
 #include "whatif/rewrite/rows.hpp"
 
 namespace foretrace::whatif {

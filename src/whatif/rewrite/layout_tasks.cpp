@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "hardware/cost.hpp"
 #include "hardware/figures.hpp"
 #include "hardware/layout_changes.hpp"
 

@@ -2,8 +2,9 @@
 
 #include <cmath>
 
-#include "foretrace/ranks/collectives.hpp"
-#include "foretrace/whatif/network.hpp"
+#include "foretrace/whatif/parallel.hpp"
+#include "hardware/collective.hpp"
+#include "ranks/collectives.hpp"
 
 namespace foretrace::whatif {
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <optional>
 
-#include "foretrace/hardware/collective.hpp"
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/whatif/whatif.hpp"
+#include "hardware/collective.hpp"
 
 namespace foretrace::whatif {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/saturate.hpp"
-#include "foretrace/hardware/cost.hpp"
+#include "hardware/cost.hpp"
 #include "hardware/figures.hpp"
 #include "hardware/multi_tensor.hpp"
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "foretrace/whatif/whatif.hpp"
+#include "hardware/cost.hpp"
 
 namespace foretrace::whatif {
 
