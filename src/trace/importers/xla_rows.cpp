@@ -246,11 +246,11 @@ void XlaRows::add_waits() {
   // Behind the GPU's work the host tells every array of the result that it is there. Profiled that takes 0.3 to 0.8 ms, which vary from step
   // to step. What it takes unprofiled is work of the host; what is more is the wait's, as profilers delay it.
   const Ns told = default_latencies().result_ready;
-  struct Step {
+  struct HostStep {
     std::uint32_t event;
     Ns host = INT64_MIN;  // end of the last row inside it
   };
-  std::vector<Step> steps;
+  std::vector<HostStep> steps;
   std::unordered_map<std::int64_t, std::uint32_t> calls;
   for (std::uint32_t e = 0; e < t_.size(); ++e) {
     if (t_.kind(e) == EventKind::kAnnotation && t_.name(e).starts_with("StepTraceAnnotation#")) steps.push_back({e});
@@ -258,13 +258,13 @@ void XlaRows::add_waits() {
   }
   if (steps.empty()) return;
   std::sort(steps.begin(), steps.end(),
-            [&](const Step& a, const Step& b) { return t_.events.start[a.event] < t_.events.start[b.event]; });
+            [&](const HostStep& a, const HostStep& b) { return t_.events.start[a.event] < t_.events.start[b.event]; });
   // The step a moment of a thread lies in.
   const auto step_of = [&](Ns when, LaneId lane) -> Step* {
     const auto behind = std::upper_bound(steps.begin(), steps.end(), when,
-                                         [&](Ns t, const Step& s) { return t < t_.events.start[s.event]; });
+                                         [&](Ns t, const HostStep& s) { return t < t_.events.start[s.event]; });
     if (behind == steps.begin()) return nullptr;
-    Step& s = *(behind - 1);
+    HostStep& s = *(behind - 1);
     return when < t_.end(s.event) && t_.events.lane[s.event] == lane ? &s : nullptr;
   };
   std::unordered_map<std::uint32_t, Ns> gpu_end;  // by step
@@ -284,7 +284,7 @@ void XlaRows::add_waits() {
   }
   const std::uint16_t category = rows.category("inferred_wait", EventKind::kRuntime);
   const StringId name = t_.strings.intern("cudaDeviceSynchronize");
-  for (const Step& s : steps) {
+  for (const HostStep& s : steps) {
     const auto end = gpu_end.find(s.event);
     const Ns until = t_.end(s.event);
     if (end == gpu_end.end() || s.host == INT64_MIN || end->second <= s.host || end->second > until ||
