@@ -260,7 +260,7 @@ void XlaRows::add_waits() {
   std::sort(steps.begin(), steps.end(),
             [&](const HostStep& a, const HostStep& b) { return t_.events.start[a.event] < t_.events.start[b.event]; });
   // The step a moment of a thread lies in.
-  const auto step_of = [&](Ns when, LaneId lane) -> Step* {
+  const auto step_of = [&](Ns when, LaneId lane) -> HostStep* {
     const auto behind = std::upper_bound(steps.begin(), steps.end(), when,
                                          [&](Ns t, const HostStep& s) { return t < t_.events.start[s.event]; });
     if (behind == steps.begin()) return nullptr;
@@ -273,12 +273,12 @@ void XlaRows::add_waits() {
     if (is_gpu_work(kind)) {
       const auto call = calls.find(t_.events.correlation[e]);
       if (call == calls.end()) continue;
-      const Step* s = step_of(t_.events.start[call->second], t_.events.lane[call->second]);
+      const HostStep* s = step_of(t_.events.start[call->second], t_.events.lane[call->second]);
       if (s == nullptr) continue;
       Ns& end = gpu_end.try_emplace(s->event, INT64_MIN).first->second;
       end = std::max(end, t_.end(e));
     } else if ((kind == EventKind::kOp || kind == EventKind::kRuntime || kind == EventKind::kMemory)) {
-      Step* s = step_of(t_.events.start[e], t_.events.lane[e]);
+      HostStep* s = step_of(t_.events.start[e], t_.events.lane[e]);
       if (s != nullptr) s->host = std::max(s->host, t_.end(e));
     }
   }
