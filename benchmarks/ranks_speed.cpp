@@ -21,6 +21,8 @@
 #include "foretrace/simulate/simulate.hpp"
 #include "ranks/clocks.hpp"
 #include "ranks/collectives.hpp"
+#include "ranks/common_steps.hpp"
+#include "ranks/job_graph.hpp"
 
 namespace {
 
