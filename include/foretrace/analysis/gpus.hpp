@@ -2,7 +2,7 @@
 // gpus: the same step on other GPUs, with its time and cost there.
 //
 //   FORETRACE_TRY(GpusReport r, compare_gpus(base, {.targets = {"A100-SXM4-80GB", "H100-SXM5"}, .whatifs = {"amp"}}));
-//   report::to_text(r, style);
+//   r.baseline;  r.predictions.size();
 
 #include <cstdint>
 #include <map>

@@ -134,13 +134,13 @@ struct Stragglers {
 //   FORETRACE_TRY(PipelineAnswers a, answer(job));        a.steps[0].replayed;  a.slowdown;  a.by_stage;
 //
 // What binds an operation:
-//   a worker's computations run one after another; its forward sends, forward receives, backward sends and backward receives
-//   do so too, each kind for itself;
-//   a receive comes before the computation of its micro-batch and after the computation before that; a send after its own;
-//   parameters are gathered before the first forward of their chunk; behind the last computation come garbage collection,
-//   layer-norm and embedding gradients, gradient reduction, clipping, the optimizer;
-//   send and receive meet (chunk and micro-batch say who), data-parallel collectives meet over the ranks of a stage, embedding
-//   gradients between the first and the last stage, clipping over all workers.
+// a worker's computations run one after another; its forward sends, forward receives, backward sends and backward receives
+// do so too, each kind for itself;
+// a receive comes before the computation of its micro-batch and after the computation before that; a send after its own;
+// parameters are gathered before the first forward of their chunk; behind the last computation come garbage collection,
+// layer-norm and embedding gradients, gradient reduction, clipping, the optimizer;
+// send and receive meet (chunk and micro-batch say who), data-parallel collectives meet over the ranks of a stage, embedding
+// gradients between the first and the last stage, clipping over all workers.
 // Communication costs its time since the last participant came; waiting comes out of the simulation.
 
 enum class PipelineOpType : std::uint8_t {
