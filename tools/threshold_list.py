@@ -10,6 +10,7 @@ THRESHOLDS: dict[str, dict[str, str]] = {
     "src/graph/rules/device_lags.cpp": {"kShareSlack": "a kernel that still holds the device in a changed step from one that no longer meets it"},
     "src/graph/rules/held_back.cpp": {
         "kWaveError": "a kernel that fills the device from one that leaves room, and one wave of blocks from two",
+        "kEarly": "the last wave of blocks from the ones before it",
         "·kNearEnd": "the end of a kernel of one wave from its middle",
     },
     "src/graph/trace_index.cpp": {

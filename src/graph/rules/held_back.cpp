@@ -12,13 +12,15 @@ namespace {
 
 // Waves of blocks follow from the launch's geometry, and are a few percent off where blocks differ.
 constexpr double kWaveError = 0.05;
+// Of a kernel's time: blocks of its last wave begin up to this early.
+constexpr double kEarly = 0.1;
 // Blocks of one wave do not all end at once: the first ones make room from here on.
 constexpr double kNearEnd = 0.8;
 
 // The part of a kernel's time after which it leaves room for others: its last wave has begun, or its only one is about to end.
 double makes_room_at(const GpuWork& kernel) {
   const auto waves = static_cast<double>(kernel.waves);
-  return waves > 1 + kWaveError ? 1 - 1 / std::ceil(waves) : kNearEnd;
+  return waves > 1 + kWaveError ? 1 - 1 / std::ceil(waves) - kEarly : kNearEnd;
 }
 
 }  // namespace
