@@ -56,33 +56,70 @@ class LayerRule {
     return m;
   }
 
+  // An event that is open on a thread, with what is known about it and the events around it. Every question about the open
+  // events is answered by the innermost one, however deep they are nested.
+  struct Open {
+    std::uint32_t event;
+    std::uint8_t inside = 0;               // marks of all of them
+    std::uint32_t layer_range = kNone;     // the innermost one
+    std::uint32_t layer_depth = 0;         // how many are around it
+    std::uint32_t user_range = kNone;      // the innermost one that is not the whole step
+    std::uint32_t user_depth = 0;
+    std::uint32_t node = kNone;            // the outermost autograd node
+    std::uint32_t node_depth = 0;
+    std::uint32_t op = kNone;              // the outermost operation
+  };
+
   // The events open on a thread, moved forward in time.
   class Chain {
    public:
-    Chain(const TraceIndex& ix, std::uint32_t lane, Ns begin) : ix_(ix), events_(ix.begun_in(lane, begin, INT64_MAX)) {
+    Chain(LayerRule& rule, std::uint32_t lane)
+        : rule_(rule), ix_(rule.ix_), events_(ix_.begun_in(lane, rule.begin_, INT64_MAX)) {
       // Ranges opened before the step may still enclose it.
-      for (const std::uint32_t e : ix.open_at(lane, begin)) {
-        if (ix.trace.kind(e) != EventKind::kRuntime) open_.push_back(e);
-      }
+      for (const std::uint32_t e : ix_.open_at(lane, rule.begin_)) push(e);
     }
     void move_to(Ns when) {
       for (; at_ < events_.size() && ix_.trace.events.start[events_[at_]] <= when; ++at_) {
         const std::uint32_t e = events_[at_];
         pop(ix_.trace.events.start[e]);
-        if (ix_.trace.kind(e) != EventKind::kRuntime) open_.push_back(e);
+        push(e);
       }
       pop(when);
     }
-    [[nodiscard]] const std::vector<std::uint32_t>& open() const { return open_; }
+    /// The innermost open event; null when none is.
+    [[nodiscard]] const Open* innermost() const { return open_.empty() ? nullptr : &open_.back(); }
 
    private:
-    void pop(Ns when) {
-      while (!open_.empty() && ix_.trace.end(open_.back()) <= when) open_.pop_back();
+    void push(std::uint32_t e) {
+      if (ix_.trace.kind(e) == EventKind::kRuntime) return;
+      const std::uint8_t mark = rule_.mark(e);
+      const auto depth = static_cast<std::uint32_t>(open_.size());
+      Open next = open_.empty() ? Open{} : open_.back();
+      next.event = e;
+      next.inside |= mark;
+      if ((mark & kLayerRange) != 0) {
+        next.layer_range = e;
+        next.layer_depth = depth;
+      }
+      if ((mark & kUserRange) != 0 && !rule_.holds_the_step(e)) {
+        next.user_range = e;
+        next.user_depth = depth;
+      }
+      if ((mark & kAutogradNode) != 0 && next.node == kNone) {
+        next.node = e;
+        next.node_depth = depth;
+      }
+      if ((mark & kOpMark) != 0 && next.op == kNone) next.op = e;
+      open_.push_back(next);
     }
+    void pop(Ns when) {
+      while (!open_.empty() && ix_.trace.end(open_.back().event) <= when) open_.pop_back();
+    }
+    LayerRule& rule_;
     const TraceIndex& ix_;
     std::span<const std::uint32_t> events_;
     std::size_t at_ = 0;
-    std::vector<std::uint32_t> open_;
+    std::vector<Open> open_;
   };
 
   LayerId layer(std::string_view name, std::string_view type, bool synthetic) {
@@ -153,14 +190,10 @@ class LayerRule {
     LayerId layer;
   };
 
-  // The layer of a chain by its ranges, looking at events from `from` on.
-  LayerId named_layer(const std::vector<std::uint32_t>& open, std::size_t from) {
-    for (std::size_t i = open.size(); i-- > from;) {
-      if ((mark(open[i]) & kLayerRange) != 0) return range_layer(open[i]);
-    }
-    for (std::size_t i = open.size(); i-- > from;) {
-      if ((mark(open[i]) & kUserRange) != 0 && !holds_the_step(open[i])) return range_layer(open[i]);
-    }
+  // The layer by the ranges inside of the `from` outermost ones.
+  LayerId named_layer(const Open& open, std::uint32_t from) {
+    if (open.layer_range != kNone && open.layer_depth >= from) return range_layer(open.layer_range);
+    if (open.user_range != kNone && open.user_depth >= from) return range_layer(open.user_range);
     return LayerId{};
   }
 
@@ -176,9 +209,8 @@ class LayerRule {
   }
 
   // The module that holds the leaf before and the leaf after an operation outside of all ranges.
-  LayerId enclosing_module(const std::vector<std::uint32_t>& open, std::size_t from) {
-    if (from >= open.size()) return LayerId{};
-    const Ns when = trace().events.start[open.back()];
+  LayerId enclosing_module(const Open& open) {
+    const Ns when = trace().events.start[open.event];
     const auto next = std::lower_bound(leaves_.begin(), leaves_.end(), when,
                                        [&](std::uint32_t e, Ns t) { return trace().events.start[e] < t; });
     if (next == leaves_.begin() || next == leaves_.end()) return LayerId{};
@@ -195,29 +227,23 @@ class LayerRule {
     return it->second;
   }
 
-  LayerId outermost_op_layer(const std::vector<std::uint32_t>& open, std::size_t from) {
-    for (std::size_t i = from; i < open.size(); ++i) {
-      if ((mark(open[i]) & kOpMark) == 0) continue;
-      const LayerId module = enclosing_module(open, i);
-      return module.valid() ? module : synthetic_layer(open[i]);
-    }
-    return LayerId{};
+  LayerId outermost_op_layer(const Open& open) {
+    if (open.op == kNone) return LayerId{};
+    const LayerId module = enclosing_module(open);
+    return module.valid() ? module : synthetic_layer(open.op);
   }
 
   // Sequence number -> layer of the forward operation: the latest-starting one that carries it, because numbers are read
   // when an operation begins and only advance when it makes a node.
   void find_forward(const GraphLane& lane) {
-    Chain chain(ix_, lane.trace_lane.value, begin_);
+    Chain chain(*this, lane.trace_lane.value);
     for (const std::uint32_t op : events_of(lane)) {
       const trace::OpIds* ids = trace().op(op);
       if (ids == nullptr || ids->sequence_number == trace::kAbsent || trace().kind(op) != EventKind::kOp) continue;
       chain.move_to(trace().events.start[op]);
-      const auto& open = chain.open();
-      const bool in_backward =
-          std::any_of(open.begin(), open.end(), [&](std::uint32_t e) { return (mark(e) & kAutogradNode) != 0; });
-      if (in_backward) continue;
-      LayerId found = named_layer(open, 0);
-      if (!found.valid()) found = outermost_op_layer(open, 0);
+      const Open* open = chain.innermost();
+      if (open != nullptr && open->node != kNone) continue;
+      const LayerId found = open == nullptr ? LayerId{} : forward_layer(*open);
       Forward& f = forward_[ids->sequence_number];
       if (trace().events.start[op] >= f.start) f = {trace().events.start[op], found};
     }
@@ -229,38 +255,43 @@ class LayerRule {
     return ix_.begun_in(lane.trace_lane.value, begin_, begin_ + std::max(g_.traced, last));
   }
 
-  Where where(const std::vector<std::uint32_t>& open, LayerId& previous_node, bool backward) {
-    const auto inside = [&](std::uint8_t m) {
-      return std::any_of(open.begin(), open.end(), [&](std::uint32_t e) { return (mark(e) & m) != 0; });
-    };
-    if (inside(kCommunication)) return {Phase::kCommunication, layer("(communication)", "", true)};
-    if (inside(kOptimizer)) return {Phase::kOptimizer, layer("(optimizer)", "", true)};
-    if (inside(kDataLoader)) return {Phase::kData, layer("(data)", "", true)};
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      if ((mark(open[i]) & kAutogradNode) == 0) continue;
-      LayerId found = named_layer(open, i + 1);
-      const trace::OpIds* ids = trace().op(open[i]);
-      if (ids != nullptr && ids->sequence_number != trace::kAbsent) {
-        if (const auto it = forward_.find(ids->sequence_number); !found.valid() && it != forward_.end()) {
-          found = it->second.layer;
-        }
-        if (found.valid()) previous_node = found;
-      } else if (!found.valid()) {
-        found = previous_node;
+  LayerId forward_layer(const Open& open) {
+    const LayerId found = named_layer(open, 0);
+    return found.valid() ? found : outermost_op_layer(open);
+  }
+
+  LayerId backward_layer(const Open& open, LayerId& previous_node) {
+    LayerId found = named_layer(open, open.node_depth + 1);
+    const trace::OpIds* ids = trace().op(open.node);
+    if (ids != nullptr && ids->sequence_number != trace::kAbsent) {
+      if (const auto it = forward_.find(ids->sequence_number); !found.valid() && it != forward_.end()) {
+        found = it->second.layer;
       }
-      if (!found.valid()) found = synthetic_layer(open[i]);
-      return {Phase::kBackward, found};
+      if (found.valid()) previous_node = found;
+    } else if (!found.valid()) {
+      found = previous_node;
     }
-    LayerId found = named_layer(open, 0);
+    return found.valid() ? found : synthetic_layer(open.node);
+  }
+
+  Where where(const Open* open, LayerId& previous_node, bool backward) {
+    if (open == nullptr) {
+      return {backward ? Phase::kBackward : Phase::kOther, backward ? previous_node : LayerId{}};
+    }
+    if ((open->inside & kCommunication) != 0) return {Phase::kCommunication, layer("(communication)", "", true)};
+    if ((open->inside & kOptimizer) != 0) return {Phase::kOptimizer, layer("(optimizer)", "", true)};
+    if ((open->inside & kDataLoader) != 0) return {Phase::kData, layer("(data)", "", true)};
+    if (open->node != kNone) return {Phase::kBackward, backward_layer(*open, previous_node)};
+    LayerId found = named_layer(*open, 0);
     if (!found.valid() && backward) found = previous_node;
-    if (!found.valid()) found = outermost_op_layer(open, 0);
+    if (!found.valid()) found = outermost_op_layer(*open);
     if (backward) return {Phase::kBackward, found};
     return {found.valid() ? Phase::kForward : Phase::kOther, found};
   }
 
   void assign_cpu(const GraphLane& lane) {
     const bool backward = backward_[static_cast<std::size_t>(&lane - g_.lanes.data())] != 0;
-    Chain chain(ix_, lane.trace_lane.value, begin_);
+    Chain chain(*this, lane.trace_lane.value);
     LayerId previous_node;
     for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
       Ns when = begin_ + g_.measured[t];
@@ -268,7 +299,7 @@ class LayerRule {
       if (g_.op[t].valid()) when = std::max(when, trace().events.start[g_.op[t].index()]);
       if (g_.event[t].valid()) when = std::max(when, trace().events.start[g_.event[t].index()]);
       chain.move_to(when);
-      const Where w = where(chain.open(), previous_node, backward);
+      const Where w = where(chain.innermost(), previous_node, backward);
       g_.phase[t] = w.phase;
       g_.layer[t] = w.layer;
     }

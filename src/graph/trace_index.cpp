@@ -198,13 +198,14 @@ void TraceIndex::link() {
   });
   const auto find = [&](std::int64_t id, Ns before) -> std::uint32_t {
     if (id == trace::kAbsent) return kNone;
-    auto it = std::lower_bound(by_id.begin(), by_id.end(), id,
-                               [](const Entry& e, std::int64_t v) { return e.correlation < v; });
-    std::uint32_t found = kNone;
-    for (; it != by_id.end() && it->correlation == id; ++it) {
-      if (found == kNone || calls[it->call].begin <= before) found = it->call;
-    }
-    return found;
+    const auto first = std::lower_bound(by_id.begin(), by_id.end(), id,
+                                        [](const Entry& e, std::int64_t v) { return e.correlation < v; });
+    if (first == by_id.end() || first->correlation != id) return kNone;
+    // Those of one id are in order of their begin.
+    const auto behind = std::partition_point(first, by_id.end(), [&](const Entry& e) {
+      return e.correlation == id && calls[e.call].begin <= before;
+    });
+    return behind == first ? first->call : (behind - 1)->call;
   };
   for (GpuWork& w : work) {
     w.call = find(trace.events.correlation[w.event], w.end);

@@ -2,6 +2,8 @@
 // innermost one; what no operation covers (Python, annotations) belongs to the operation that follows and goes with it.
 
 #include <algorithm>
+#include <functional>
+#include <queue>
 
 #include "base/text.hpp"
 #include "graph/step_state.hpp"
@@ -190,20 +192,18 @@ void tile_other(StepState& s, std::uint32_t lane) {
   std::vector<Hole> holes;
   std::vector<Ns> marks;
   std::vector<const Burst*> bursts;
-  for (const Burst& b : s.bursts) {
-    if (b.lane == lane) bursts.push_back(&b);
-  }
+  // Bursts come lane by lane.
+  const auto first_burst =
+      std::lower_bound(s.bursts.begin(), s.bursts.end(), lane, [](const Burst& b, std::uint32_t l) { return b.lane < l; });
+  for (auto b = first_burst; b != s.bursts.end() && b->lane == lane; ++b) bursts.push_back(&*b);
   std::sort(bursts.begin(), bursts.end(), [](const Burst* a, const Burst* b) { return a->begin < b->begin; });
   Ns idle = first;
-  std::vector<Ns> running;  // ends of events that outlast the bursts so far
+  std::priority_queue<Ns, std::vector<Ns>, std::greater<>> running;  // ends of events that outlast the bursts so far
   auto it = events.begin();
   for (const Burst* b : bursts) {
     // Idle from the last event before the burst until it begins.
-    for (; it != events.end() && s.trace().events.start[*it] < b->begin; ++it) running.push_back(s.trace().end(*it));
-    std::erase_if(running, [&](Ns end) {
-      if (end <= b->begin) idle = std::max(idle, end);
-      return end <= b->begin;
-    });
+    for (; it != events.end() && s.trace().events.start[*it] < b->begin; ++it) running.push(s.trace().end(*it));
+    for (; !running.empty() && running.top() <= b->begin; running.pop()) idle = std::max(idle, running.top());
     if (idle < b->begin) holes.push_back({idle, b->begin, false});
     marks.push_back(b->begin);
     marks.push_back(b->end);

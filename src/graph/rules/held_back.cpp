@@ -16,6 +16,11 @@ constexpr double kWaveError = 0.05;
 constexpr double kEarly = 0.1;
 // Blocks of one wave do not all end at once: the first ones make room from here on.
 constexpr double kNearEnd = 0.8;
+// Grids that a GPU runs at once (CUDA C++ Programming Guide, "Maximum number of resident grids per device"). A trace that shows
+// more is damaged; the last ones to begin are kept, so that the time per task stays bounded.
+constexpr std::size_t kMostResident = 128;
+// For the same reason: tasks of all GPUs of a machine that begin or end within one wake-up.
+constexpr std::size_t kMostNear = 8 * kMostResident;
 
 // The part of a kernel's time after which it leaves room for others: its last wave has begun, or its only one is about to end.
 double makes_room_at(const GpuWork& kernel) {
@@ -44,12 +49,15 @@ void HeldBack::advance_to(std::uint32_t i) {
   for (; next_ < by_begin_.size() && by_begin_[next_] != Source{i}; ++next_) {
     if (s_.gpu(by_begin_[next_]).end > now) running_.push_back(by_begin_[next_]);
   }
+  if (running_.size() > kMostResident) {
+    running_.erase(running_.begin(), running_.end() - static_cast<std::ptrdiff_t>(kMostResident));
+  }
 }
 
 Source HeldBack::just_ended(const GpuWork& w, Ns satisfied, Ns within) const {
   auto it =
       std::upper_bound(by_end_.begin(), by_end_.end(), w.begin, [&](Ns t, Source x) { return t < s_.gpu(x).end; });
-  while (it != by_end_.begin()) {
+  for (std::size_t near = 0; it != by_end_.begin() && near < kMostNear; ++near) {
     const GpuWork& x = s_.gpu(*--it);
     if (x.end < w.begin - within || x.end <= satisfied) break;
     if (x.lane != w.lane && x.begin < w.begin && s_.device_of(x) == s_.device_of(w)) return *it;
@@ -87,7 +95,7 @@ Holder HeldBack::about_to_end(const GpuWork& w) const {
 // that share one starts in the order of its launches.
 std::uint32_t HeldBack::collective_ahead(std::uint32_t i) const {
   const GpuWork& w = s_.gpu(i);
-  for (std::uint32_t j = i; j > 0; --j) {
+  for (std::uint32_t j = i; j > 0 && i - j < kMostNear; --j) {
     const GpuWork& x = s_.gpu(j - 1);
     if (x.begin < w.begin - trace::kLongestGap) break;
     if (x.lane == w.lane || x.call == kNone || !x.collective || s_.device_of(x) != s_.device_of(w)) continue;

@@ -1,10 +1,12 @@
 #include "trace/importers/chrome_pieces.hpp"
 
+#include <fmt/format.h>
 #include <simdjson.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "trace/importers/json_text.hpp"
 
@@ -14,9 +16,10 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 256 * 1024;
 constexpr std::size_t kHeadStep = 64 * 1024;
-// Of one record, and of all metadata in front of the events. Real ones have kilobytes, and megabytes; what goes on longer is
-// no trace (a few kilobytes of gzip hold gigabytes of blanks), and would only fill the memory.
-constexpr std::size_t kLongestRecord = std::size_t{1} << 30;
+// Real records have kilobytes, and the metadata in front of them megabytes. What goes on longer is no trace (a few kilobytes of
+// gzip hold gigabytes of blanks or brackets), and would only fill the memory.
+constexpr std::size_t kLongestRecord = std::size_t{64} << 20;
+constexpr std::size_t kLongestHead = std::size_t{256} << 20;
 
 // Keys an event may start with. "id" is left out: metadata such as deviceProperties starts records with it.
 constexpr auto kFirstKeys = std::to_array<std::string_view>({"ph", "name", "cat", "pid", "tid", "ts", "args", "dur"});
@@ -55,12 +58,20 @@ std::size_t last_exact_boundary(std::string_view text) {
   return found;
 }
 
-Error too_long(std::string_view what) {
-  return {ErrorCode::kUnreadable,
-          std::string(what) + " is longer than 1 GiB",
-          {},
-          Error::kNoOffset,
-          "no profiler writes such a trace: is the file damaged, or padded with blanks?"};
+constexpr std::string_view kHead = "what stands in front of the first event";
+
+// Why text that has not come to an end is not read further; nothing when it may go on.
+std::optional<Error> no_trace(std::string_view what, std::string_view text, std::size_t longest) {
+  const auto because = [&](std::string why) {
+    return Error{ErrorCode::kUnreadable,
+                 fmt::format("{} {}", what, why),
+                 {},
+                 Error::kNoOffset,
+                 "no profiler writes such a trace: is the file damaged, or something else?"};
+  };
+  if (nested_too_deep(text)) return because("nests brackets more than 1,024 deep");
+  if (text.size() >= longest) return because(fmt::format("is longer than {} MiB", longest >> 20));
+  return std::nullopt;
 }
 
 }  // namespace
@@ -136,12 +147,12 @@ std::size_t PieceReader::fill(char* out, std::size_t n) {
 Status PieceReader::read_head() {
   const auto more = [&] {
     const std::size_t old = carry_.size();
-    if (old >= kLongestRecord) {
-      error_ = too_long("what stands in front of the first event");
+    if (auto error = no_trace(kHead, carry_, kLongestHead)) {
+      error_ = std::move(*error);
       failed_ = at_end_ = true;
       return false;
     }
-    carry_.resize(old + std::max(kHeadStep, old));
+    carry_.resize(std::min(old + std::max(kHeadStep, old), kLongestHead));
     carry_.resize(old + fill(carry_.data() + old, carry_.size() - old));
     return carry_.size() > old;
   };
@@ -234,8 +245,8 @@ bool PieceReader::next(Piece& piece) {
       offset_ = piece.offset + rest;
       break;
     }
-    if (wanted >= kLongestRecord) {
-      error_ = too_long("one event");
+    if (auto error = no_trace("one event", text, kLongestRecord)) {
+      error_ = std::move(*error);
       failed_ = at_end_ = finished_ = true;
       return false;
     }

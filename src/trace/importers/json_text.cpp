@@ -68,6 +68,24 @@ std::size_t unescape_unicode(std::string_view raw, std::size_t i, std::string& o
 
 }  // namespace
 
+bool nested_too_deep(std::string_view text) {
+  constexpr std::int64_t kDeepest = 1024;
+  std::int64_t depth = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"') {
+      at = skip_string(text, at);
+      if (at == kIncomplete) return false;
+      --at;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kDeepest) return true;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return false;
+}
+
 std::size_t skip_value(std::string_view text, std::size_t at) {
   if (at >= text.size()) return kIncomplete;
   if (text[at] == '"') return skip_string(text, at);

@@ -17,6 +17,9 @@ inline constexpr std::size_t kIncomplete = static_cast<std::size_t>(-1);
 /// kIncomplete when the text ends before the value does.
 std::size_t skip_value(std::string_view text, std::size_t at);
 
+/// Whether brackets are nested deeper than simdjson reads (1,024). The text may end anywhere.
+bool nested_too_deep(std::string_view text);
+
 /// The text of a JSON string without its quotes, escapes undone. Broken escapes are kept as they are written and set
 /// `*broken`.
 std::string unescape(std::string_view raw, bool* broken = nullptr);
