@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "foretrace/graph/graph.hpp"
@@ -122,6 +124,15 @@ Status make_sound(Graph& g) {
   return verify(g);
 }
 
+// Rows of the step's window that can become tasks. Counted before anything is built: a graph takes ten times the room of its rows.
+std::size_t rows_of(const TraceIndex& index, const trace::Step& step) {
+  std::size_t rows = 0;
+  for (std::uint32_t lane = 0; lane < index.cpu.size(); ++lane) rows += index.begun_in(lane, step.start, step.end).size();
+  const auto begins = [](const GpuWork& w, Ns t) { return w.begin < t; };
+  const auto first = std::lower_bound(index.work.begin(), index.work.end(), step.start, begins);
+  return rows + static_cast<std::size_t>(std::lower_bound(first, index.work.end(), step.end, begins) - first);
+}
+
 Graph build_step(const TraceIndex& index, const trace::Steps& steps, std::size_t which, const BuildOptions& options) {
   const trace::Step& step = steps.steps[which];
   Graph graph;
@@ -195,6 +206,12 @@ Result<Graph> GraphBuilder::build(std::size_t which, const BuildOptions& options
   if (index_->far(step.start) || index_->far(step.end)) {
     return fail(ErrorCode::kDeclined, step.name + " lies days away from the first step",
                 "the trace's clock is broken, or the file holds several recordings");
+  }
+  // The longest steps of real programs (hundreds of micro-batches) have some hundred thousand tasks.
+  constexpr std::size_t kMostRows = 2'000'000;
+  if (const std::size_t rows = rows_of(*index_, step); rows > kMostRows) {
+    return fail(ErrorCode::kDeclined, fmt::format("{} holds {} events, more than {}", step.name, rows, kMostRows),
+                "is it one step? --steps-by NAME names the range that marks a step");
   }
   Graph graph = build_step(*index_, *steps_, which, options);
   if (graph.size() <= 1) {

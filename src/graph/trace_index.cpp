@@ -66,6 +66,10 @@ void TraceIndex::collect() {
   std::unordered_map<std::uint32_t, CallKind> kinds;  // by name: calls have few
   std::vector<std::int8_t> collective(trace.strings.size(), -1);
   Waves waves(trace);
+  // Rows of this table are large: growing it would hold them twice.
+  std::size_t gpu_rows = 0;
+  for (std::size_t e = 0; e < trace.size(); ++e) gpu_rows += trace::is_gpu_work(trace.kind(e)) ? 1 : 0;
+  work.reserve(gpu_rows);
   for (std::size_t e = 0; e < trace.size(); ++e) {
     if (trace.events.ph[e] != 'X') continue;
     const EventKind kind = trace.kind(e);

@@ -78,6 +78,7 @@ WorkClock::WorkClock(const Trace& trace) {
     }
     gpu |= is_gpu_work(kind);
   }
+  for (auto& [correlation, begins] : called) std::sort(begins.begin(), begins.end());
   for (std::size_t e = 0; e < trace.size(); ++e) {
     if (trace.events.ph[e] != 'X') continue;
     const EventKind kind = trace.kind(e);
@@ -90,12 +91,8 @@ WorkClock::WorkClock(const Trace& trace) {
       Ns when = start;
       if (const auto it = called.find(trace.events.correlation[e]); it != called.end()) {
         // The last call with its id that began before it ended.
-        bool any = false;
-        for (const Ns begin : it->second) {
-          if (begin > trace.end(e) || (any && begin < when)) continue;
-          when = begin;
-          any = true;
-        }
+        const auto behind = std::upper_bound(it->second.begin(), it->second.end(), trace.end(e));
+        if (behind != it->second.begin()) when = *(behind - 1);
       }
       all.push_back({when, {1, std::max<Ns>(0, trace.events.duration[e])}});
     }

@@ -54,6 +54,11 @@ std::vector<Step> profiler_steps(const Trace& trace, std::vector<std::uint32_t> 
                    [&](std::uint32_t a, std::uint32_t b) { return trace.events.start[a] < trace.events.start[b]; });
   std::vector<Step> steps;
   for (const std::uint32_t e : events) {
+    // A range inside another one of its thread is a part of that step.
+    if (!steps.empty() && steps.back().lane == trace.events.lane[e] && trace.end(e) <= steps.back().end &&
+        trace.events.duration[e] < steps.back().duration()) {
+      continue;
+    }
     const std::string_view name = trace.name(e);
     const auto number = parse_int64(name.substr(name.find('#') + 1));
     steps.push_back({std::string(name), number.value_or(static_cast<std::int64_t>(steps.size())), trace.events.start[e],
@@ -111,12 +116,13 @@ class MarkedSteps {
     for (const std::uint32_t e : set.events) tasks.push_back(clock_->between(t_.events.start[e], t_.end(e)).tasks);
     if (median(tasks) < kHandful) return false;
     for (const RangeSet* ends : ends_) {
+      std::vector<Ns> updates;
+      for (const std::uint32_t x : ends->events) updates.push_back(t_.events.start[x]);
+      std::sort(updates.begin(), updates.end());
       // A range that holds two updates of one optimizer is more than a step.
       for (const std::uint32_t e : set.events) {
-        const auto updates = std::count_if(ends->events.begin(), ends->events.end(), [&](std::uint32_t x) {
-          return t_.events.start[x] >= t_.events.start[e] && t_.events.start[x] < t_.end(e);
-        });
-        if (updates >= 2) return false;
+        const auto first = std::lower_bound(updates.begin(), updates.end(), t_.events.start[e]);
+        if (std::lower_bound(first, updates.end(), t_.end(e)) - first >= 2) return false;
       }
     }
     const WorkClock::Sum sum = held(t_, set, *clock_);

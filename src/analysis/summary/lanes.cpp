@@ -114,24 +114,32 @@ std::string stream_label(const Trace& trace, std::size_t event) {
 void gpus(const SummaryInput& in, SummaryReport& report) {
   const Trace& trace = in.trace;
   const Ns length = in.step.duration();
-  std::vector<Span> by_lane, by_device, all;
   std::map<std::int64_t, std::map<std::uint32_t, std::size_t>> streams;  // device, lane: its first event
-  for (std::size_t e = 0; e < trace.size(); ++e) {
-    if (!trace::is_gpu_work(trace.kind(e))) continue;
-    const Ns start = std::max(trace.events.start[e], in.step.start), end = std::min(trace.end(e), in.step.end);
-    if (start >= end) continue;
-    const std::uint32_t lane = trace.events.lane[e].value;
-    const std::int64_t device = device_of(trace, e);
-    streams[device].try_emplace(lane, e);
-    by_lane.push_back({lane, start, end});
-    by_device.push_back({static_cast<std::uint32_t>(device), start, end});
-  }
-  all = by_lane;
-  for (Span& span : all) span.group = 0;
-  cover(all, [&](std::uint32_t, Ns time, std::uint64_t) { report.gpu_busy = time; });
+  // One list at a time: a trace of millions of kernels would not fit three times.
+  const auto spans_by = [&](auto group) {
+    std::vector<Span> spans;
+    for (std::size_t e = 0; e < trace.size(); ++e) {
+      if (!trace::is_gpu_work(trace.kind(e))) continue;
+      const Ns start = std::max(trace.events.start[e], in.step.start), end = std::min(trace.end(e), in.step.end);
+      if (start < end) spans.push_back({group(e), start, end});
+    }
+    return spans;
+  };
   std::map<std::uint32_t, std::pair<Ns, std::uint64_t>> lane_cover, device_cover;
-  cover(by_lane, [&](std::uint32_t lane, Ns time, std::uint64_t n) { lane_cover[lane] = {time, n}; });
-  cover(by_device, [&](std::uint32_t device, Ns time, std::uint64_t n) { device_cover[device] = {time, n}; });
+  const auto cover_by = [&](auto group, auto visit) {
+    std::vector<Span> spans = spans_by(group);
+    cover(spans, visit);
+  };
+  cover_by([](std::size_t) { return 0U; }, [&](std::uint32_t, Ns time, std::uint64_t) { report.gpu_busy = time; });
+  cover_by(
+      [&](std::size_t e) {
+        const std::uint32_t lane = trace.events.lane[e].value;
+        streams[device_of(trace, e)].try_emplace(lane, e);
+        return lane;
+      },
+      [&](std::uint32_t lane, Ns time, std::uint64_t n) { lane_cover[lane] = {time, n}; });
+  cover_by([&](std::size_t e) { return static_cast<std::uint32_t>(device_of(trace, e)); },
+           [&](std::uint32_t device, Ns time, std::uint64_t n) { device_cover[device] = {time, n}; });
   const auto device_busy = [&](std::int64_t device) { return device_cover[static_cast<std::uint32_t>(device)]; };
   std::int64_t busiest = kAbsent;
   for (const auto& [device, lanes] : streams) {

@@ -1,10 +1,13 @@
 // Chakra execution traces (MLCommons, et_def.proto): messages of protobuf, each behind its length as a varint. First the metadata of
-// the file (version = 1, attr = 2), then nodes: id = 1, name = 2, type = 3, ctrl_deps = 4, data_deps = 5, start_time_micros = 6,
+// the file (version = 1, attr = 2; attr = 1 before there was a version), then nodes: id = 1, name = 2, type = 3, ctrl_deps = 4, data_deps = 5, start_time_micros = 6,
 // duration_micros = 7, inputs = 8, attr = 10.
 //
 // A node is an operation of a thread or work of a GPU (attribute is_cpu_op; without it, everything is the GPU's, as in traces made by
 // generators). Work belongs to the operation it depends on. Attributes of the metadata become the trace's, by their names: a file that
 // foretrace wrote holds its graph there.
+//
+// The reference converter writes neither a version nor when a node starts; an operation that launches work is cut into parts, "(0)",
+// "(1)" behind its name, and GPU work names its stream as `tid`. chakra_schedule.hpp sets the starts.
 
 #include <fmt/format.h>
 
@@ -64,9 +67,9 @@ constexpr std::array<std::string_view, 10> kCollectives = {"allreduce",      "re
 struct Node {
   std::uint64_t id = 0, type = 0, start_us = 0, duration_us = 0;
   std::string_view name, shapes, types, kind, group;
-  std::vector<std::int64_t> needs;
+  std::vector<std::int64_t> needs, data_needs;
   bool on_cpu = false;
-  std::int64_t stream = kAbsent, thread = 0, cost_ns = kAbsent, comm_type = kAbsent, comm_size = kAbsent;
+  std::int64_t stream = kAbsent, thread = kAbsent, peer = kAbsent, sequence = kAbsent, cost_ns = kAbsent, comm_type = kAbsent, comm_size = kAbsent;
 };
 
 bool read_node(std::string_view message, Node& node) {
@@ -76,6 +79,7 @@ bool read_node(std::string_view message, Node& node) {
     if (f.field == 2) node.name = f.bytes;
     if (f.field == 3) node.type = f.number;
     if (f.field == 4 || f.field == 5) f.append_to(node.needs);
+    if (f.field == 5) f.append_to(node.data_needs);
     if (f.field == 6) node.start_us = f.number;
     if (f.field == 7) node.duration_us = f.number;
     for (ProtoWire inputs(f.bytes); f.field == 8 && inputs.next();) {
@@ -89,6 +93,8 @@ bool read_node(std::string_view message, Node& node) {
     if (a.name == "tid") node.thread = a.number;
     if (a.name == "comm_type") node.comm_type = a.number;
     if (a.name == "comm_size") node.comm_size = a.number;
+    if (a.name == "comm_src" || a.name == "comm_dst") node.peer = a.number;
+    if (a.name == "seq_id") node.sequence = a.number;
     if (a.name == "pg_name") node.group = a.text;
     if (a.name == "foretrace.cost_ns") node.cost_ns = a.number;
     if (a.name == "foretrace.kind") node.kind = a.text;
@@ -105,6 +111,16 @@ EventKind kind_of(const Node& node) {
     return EventKind::kMemcpy;
   }
   return node.name.starts_with("Memset") || node.kind == "memset" ? EventKind::kMemset : EventKind::kKernel;
+}
+
+// "aten::mm" of "aten::mm(1)": the parts of an operation bear its name.
+std::string_view operation_name(std::string_view name) {
+  if (!name.ends_with(')')) return name;
+  const std::size_t open = name.rfind('(');
+  const std::string_view number = name.substr(std::min(open, name.size() - 2) + 1);
+  const bool part = open != std::string_view::npos && number.size() > 1 &&
+                    number.find_first_not_of("0123456789") == number.size() - 1;
+  return part ? name.substr(0, open) : name;
 }
 
 // Lists of sizes and of types as Python prints them: quotes of one stroke, "Tensor(float)" for "float".

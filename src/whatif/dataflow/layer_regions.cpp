@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/suggest.hpp"
 #include "whatif/dataflow/blocks.hpp"
@@ -12,19 +13,56 @@ namespace foretrace::whatif {
 
 namespace {
 
-/// The outermost module around a layer that a pattern matches; empty when none does.
-std::string region_of(std::string_view layer, const std::vector<std::string>& patterns, std::vector<char>& used) {
-  std::string found;
-  for (std::size_t dot = layer.find('.');; dot = layer.find('.', dot + 1)) {
-    const std::string_view module = layer.substr(0, dot);
-    for (std::size_t p = 0; p < patterns.size(); ++p) {
-      if (!glob_match(patterns[p], module)) continue;
-      used[p] = 1;
-      if (found.empty()) found = module;
+/// Patterns, with plain names looked up and only the others tried one after the other: a step may have thousands of layers, and
+/// the search names many of them at once.
+class Patterns {
+ public:
+  explicit Patterns(const std::vector<std::string>& all) : all_(all), used_(all.size(), 0) {
+    for (std::size_t p = 0; p < all.size(); ++p) {
+      if (all[p].find_first_of("*?") == std::string::npos) {
+        names_[all[p]].push_back(p);
+      } else {
+        globs_.push_back(p);
+      }
     }
-    if (dot == std::string_view::npos) return found;
   }
-}
+
+  /// The outermost module around a layer that a pattern matches; empty when none does.
+  std::string region_of(std::string_view layer) {
+    std::string found;
+    for (std::size_t dot = layer.find('.');; dot = layer.find('.', dot + 1)) {
+      const std::string_view module = layer.substr(0, dot);
+      if (matches(module) && found.empty()) found = module;
+      if (dot == std::string_view::npos) return found;
+    }
+  }
+
+  /// The first one that matched nothing; null when all did.
+  [[nodiscard]] const std::string* unused() const {
+    const auto at = std::find(used_.begin(), used_.end(), 0);
+    return at == used_.end() ? nullptr : &all_[static_cast<std::size_t>(at - used_.begin())];
+  }
+
+ private:
+  bool matches(std::string_view module) {
+    bool any = false;
+    if (const auto it = names_.find(module); it != names_.end()) {
+      for (const std::size_t p : it->second) used_[p] = 1;
+      any = true;
+    }
+    for (const std::size_t p : globs_) {
+      if (!glob_match(all_[p], module)) continue;
+      used_[p] = 1;
+      any = true;
+    }
+    return any;
+  }
+
+  const std::vector<std::string>& all_;
+  std::vector<char> used_;
+  std::map<std::string_view, std::vector<std::size_t>> names_;
+  std::vector<std::size_t> globs_;
+};
 
 // Which layer each unit runs in: that of its GPU work; units without any are between layers.
 std::vector<std::uint32_t> layers_of_units(const Graph& g, const Dataflow& flow) {
@@ -66,17 +104,16 @@ Result<LayerRegions> choose_regions(const Model& m, const Dataflow& flow, const 
   const Graph& g = m.graph;
   LayerRegions out;
   out.of_layer.assign(g.layers.size(), kNone);
-  std::vector<char> used(patterns.size(), 0);
+  Patterns wanted(patterns);
   std::map<std::string, std::uint32_t> index;
+  std::set<std::string> known;
   std::vector<std::string> modules;  // blocks where there are some, else layers: what people name
   for (std::size_t l = 0; l < g.layers.size(); ++l) {
     if (g.layers[l].synthetic) continue;
     const std::string name(g.strings[g.layers[l].name]);
     const std::string block = block_of(name);
-    if (const std::string& shown = block.empty() ? name : block;
-        std::find(modules.begin(), modules.end(), shown) == modules.end())
-      modules.push_back(shown);
-    const std::string region = region_of(name, patterns, used);
+    if (const std::string& shown = block.empty() ? name : block; known.insert(shown).second) modules.push_back(shown);
+    const std::string region = wanted.region_of(name);
     if (region.empty()) continue;
     const auto [it, added] = index.try_emplace(region, static_cast<std::uint32_t>(out.names.size()));
     if (added) out.names.push_back(region);
@@ -86,9 +123,7 @@ Result<LayerRegions> choose_regions(const Model& m, const Dataflow& flow, const 
     return fail(ErrorCode::kDeclined,
                 "the trace names no layers to choose from (record with foretrace.recorder, or with_stack=True)");
   }
-  for (std::size_t p = 0; p < patterns.size(); ++p) {
-    if (used[p] == 0) return no_such_layer(patterns[p], modules);
-  }
+  if (const std::string* pattern = wanted.unused()) return no_such_layer(*pattern, modules);
   const std::vector<std::uint32_t> layer = layers_of_units(g, flow);
   out.of_unit.assign(flow.units.size(), kNone);
   std::size_t last_named = 0;  // what runs behind all layers is the loss
