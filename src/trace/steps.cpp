@@ -199,14 +199,19 @@ std::vector<Step> repeated_steps(const Trace& trace) {
 std::vector<Step> whole_trace(const Trace& trace) {
   Ns start = std::numeric_limits<Ns>::max();
   Ns end = std::numeric_limits<Ns>::min();
+  Ns thread_end = std::numeric_limits<Ns>::min();
   for (std::size_t e = 0; e < trace.size(); ++e) {
     const EventKind kind = trace.kind(e);
     if (trace.events.ph[e] != 'X' || kind == EventKind::kSpan || kind == EventKind::kOverhead) continue;
     start = std::min(start, trace.events.start[e]);
     end = std::max(end, trace.end(e));
+    if (!is_gpu_work(kind)) thread_end = std::max(thread_end, trace.end(e));
   }
   if (start > end) return {};
-  return {Step{"whole trace", 0, start, end, LaneId{}}};
+  Step step{"whole trace", 0, start, end, LaneId{}};
+  // Where the GPU works on behind the last event of the CPU, it is the GPU that ends the step.
+  if (thread_end > start && thread_end < end) step.thread_end = thread_end;
+  return {step};
 }
 
 }  // namespace

@@ -13,8 +13,9 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_set>
+#include <unordered_map>
 
+#include "trace/importers/chakra_schedule.hpp"
 #include "trace/importers/event_rows.hpp"
 #include "trace/importers/importer.hpp"
 #include "trace/importers/json_text.hpp"
@@ -67,7 +68,7 @@ constexpr std::array<std::string_view, 10> kCollectives = {"allreduce",      "re
 struct Node {
   std::uint64_t id = 0, type = 0, start_us = 0, duration_us = 0;
   std::string_view name, shapes, types, kind, group;
-  std::vector<std::int64_t> needs, data_needs;
+  std::vector<std::int64_t> calls, data_needs;  // ctrl_deps, data_deps
   bool on_cpu = false;
   std::int64_t stream = kAbsent, thread = kAbsent, peer = kAbsent, sequence = kAbsent, cost_ns = kAbsent, comm_type = kAbsent, comm_size = kAbsent;
 };
@@ -78,7 +79,7 @@ bool read_node(std::string_view message, Node& node) {
     if (f.field == 1) node.id = f.number;
     if (f.field == 2) node.name = f.bytes;
     if (f.field == 3) node.type = f.number;
-    if (f.field == 4 || f.field == 5) f.append_to(node.needs);
+    if (f.field == 4) f.append_to(node.calls);
     if (f.field == 5) f.append_to(node.data_needs);
     if (f.field == 6) node.start_us = f.number;
     if (f.field == 7) node.duration_us = f.number;
@@ -136,6 +137,20 @@ std::string as_json(std::string_view list) {
   return out;
 }
 
+// What the collective is called in PyTorch's traces; empty for what is none.
+std::string_view collective_name(const Node& node) {
+  if (node.type == kSend) return "send";
+  if (node.type == kReceive) return "recv";
+  if (node.type != kCollectiveNode || node.comm_type < 0) return {};
+  const auto type = static_cast<std::size_t>(node.comm_type);
+  return type < kCollectives.size() ? kCollectives[type] : std::string_view{};
+}
+
+bool is_version(std::string_view text) {
+  return !text.empty() && text.front() >= '0' && text.front() <= '9' && text.find('.') != std::string_view::npos &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
+
 class Reader {
  public:
   explicit Reader(Trace& trace) : trace_(trace), rows_(trace) {}
@@ -143,9 +158,10 @@ class Reader {
   void metadata(std::string_view message) {
     ProtoWire f(message);
     while (f.next()) {
-      if (f.field == 1 && f.packed) add_metadata("chakra_version", f.bytes);
-      if (f.field != 2 || !f.packed) continue;
-      const Attribute a = attribute(f.bytes);
+      if (!f.packed || f.field > 2) continue;
+      const bool version = f.field == 1 && is_version(f.bytes);
+      if (version) add_metadata("chakra_version", f.bytes);
+      const Attribute a = version ? Attribute{} : attribute(f.bytes);
       if (a.is_text && !a.name.empty()) add_metadata(std::string(a.name), a.text);
     }
   }
@@ -159,26 +175,44 @@ class Reader {
     }
     const EventKind kind = kind_of(node);
     const auto id = static_cast<std::int64_t>(node.id);
-    if (kind == EventKind::kOp) operations_.insert(id);
-    if (is_gpu_work(kind) && !node.needs.empty()) work_.emplace_back(trace_.size(), node.needs);
+    place_.try_emplace(id, static_cast<std::uint32_t>(trace_.size()));
+    has_starts_ |= node.start_us > 0;
     EventRow row;
     row.start = static_cast<Ns>(node.start_us) * kNsPerUs;
     row.duration = node.cost_ns >= 0 ? node.cost_ns : static_cast<Ns>(node.duration_us) * kNsPerUs;
-    row.name = trace_.strings.intern(make_valid_utf8(node.name));
+    row.name = trace_.strings.intern(make_valid_utf8(kind == EventKind::kOp ? operation_name(node.name) : node.name));
     row.lane = lane(node, kind);
     row.args = trace_.args.intern(make_valid_utf8(arguments(node, kind)));
     row.category = rows_.category(to_string(kind), kind);
-    if (kind == EventKind::kOp) row.external_id = id;
+    if (kind == EventKind::kOp) {
+      row.external_id = id;
+      row.side = EventRows::side(trace_.op_ids, OpIds{kAbsent, node.sequence < 0 ? kAbsent : node.sequence, kAbsent});
+    }
+    scheduled_.push_back({row.lane.value, row.duration, std::move(node.data_needs)});
+    needs_.emplace_back();
+    if (is_gpu_work(kind)) {
+      // The operation that launched it is the first one it takes data from, else the one that called it.
+      needs_.back() = scheduled_.back().data_deps;
+      needs_.back().insert(needs_.back().end(), node.calls.begin(), node.calls.end());
+    }
     rows_.add(row);
   }
 
-  /// Work is its operation's: known once all nodes are.
+  /// What is known once all nodes are: whose work it is, and when it ran.
   void link() {
-    for (const auto& [row, needs] : work_) {
-      const auto found =
-          std::find_if(needs.begin(), needs.end(), [&](std::int64_t id) { return operations_.contains(id); });
-      if (found != needs.end()) trace_.events.external_id[row] = *found;
+    const bool set = !has_starts_ && trace_.size() > 0;
+    if (set) set_starts();
+    std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> launched;  // by operation
+    std::vector<std::uint32_t> launching;                                    // those operations, in the order of the file
+    for (std::uint32_t row = 0; row < needs_.size(); ++row) {
+      const std::uint32_t by = operation_among(needs_[row]);
+      if (by == kNone) continue;
+      trace_.events.external_id[row] = trace_.events.external_id[by];
+      auto& works = launched[by];
+      if (works.empty()) launching.push_back(by);
+      works.push_back(row);
     }
+    for (std::size_t i = 0; set && i < launching.size(); ++i) add_launches(launching[i], launched[launching[i]]);
   }
 
  private:
@@ -187,6 +221,42 @@ class Reader {
 
   void add_metadata(const std::string& key, std::string_view text) {
     trace_.metadata.emplace_back(make_valid_utf8(key), quoted_json(text));
+  }
+
+  [[nodiscard]] std::uint32_t operation_among(const std::vector<std::int64_t>& ids) const {
+    for (const std::int64_t id : ids) {
+      const auto it = place_.find(id);
+      if (it != place_.end() && trace_.kind(it->second) == EventKind::kOp) return it->second;
+    }
+    return kNone;
+  }
+
+  void set_starts() {
+    const std::size_t cyclic = schedule(scheduled_, place_);
+    for (std::size_t row = 0; row < scheduled_.size(); ++row) trace_.events.start[row] = scheduled_[row].start;
+    trace_.diagnostics.add("starts_from_dependencies", Severity::kInfo,
+                           "the file does not say when its nodes start: each starts when what it depends on has ended");
+    if (cyclic > 0) {
+      trace_.diagnostics.add("cyclic_dependencies", Severity::kDataLoss, "nodes whose dependencies form a cycle",
+                             fmt::format("{} nodes", cyclic), 0);
+    }
+  }
+
+  // The operation calls the GPU in its last microsecond, the unit of the file. The call is no node, and so no event of the file.
+  void add_launches(std::uint32_t by, const std::vector<std::uint32_t>& works) {
+    const Ns end = trace_.end(by);
+    const Ns each = std::min(kNsPerUs, trace_.events.duration[by] / static_cast<Ns>(works.size() + 1));
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      EventRow row;
+      row.start = end - each * static_cast<Ns>(works.size() - i);
+      row.duration = each;
+      row.name = trace_.strings.intern("(launch)");
+      row.lane = trace_.events.lane[by];
+      row.category = rows_.category("launch", EventKind::kRuntime);
+      row.correlation = trace_.events.correlation[works[i]] = ++launches_;
+      row.external_id = trace_.events.external_id[by];
+      rows_.add(row);
+    }
   }
 
   static std::string arguments(const Node& node, EventKind kind) {
@@ -198,15 +268,15 @@ class Reader {
       add("Input Dims", as_json(node.shapes));
       if (node.types.starts_with('[')) add("Input type", as_json(node.types));
     }
-    if (node.type == kCollectiveNode && node.comm_type >= 0 &&
-        static_cast<std::size_t>(node.comm_type) < kCollectives.size()) {
-      add("Collective name", fmt::format("\"{}\"", kCollectives[static_cast<std::size_t>(node.comm_type)]));
+    if (const std::string_view name = collective_name(node); !name.empty()) {
+      add("Collective name", fmt::format("\"{}\"", name));
       if (node.comm_size >= 0) {  // Chakra counts bytes
         add("In msg nelems", fmt::format("{}", node.comm_size));
         add("Out msg nelems", fmt::format("{}", node.comm_size));
         add("dtype", "\"Byte\"");
       }
       if (!node.group.empty()) add("Process Group Name", quoted_json(node.group));
+      if (node.peer >= 0) add(node.type == kSend ? "Dst Rank" : "Src Rank", fmt::format("{}", node.peer));
     }
     return out + "}";
   }
@@ -214,8 +284,9 @@ class Reader {
   LaneId lane(const Node& node, EventKind kind) {
     const bool gpu = is_gpu_work(kind);
     const bool network = node.type >= kSend && node.type <= kCollectiveNode;
-    const std::int64_t number = !gpu                     ? node.thread
+    const std::int64_t number = !gpu                     ? std::max<std::int64_t>(0, node.thread)
                                 : node.stream != kAbsent ? node.stream
+                                : node.thread != kAbsent ? node.thread
                                 : network                ? kNetworkStream
                                                          : kStream;
     return gpu ? rows_.lane(LaneKind::kGpuStream, 0, number) : rows_.lane(LaneKind::kCpuThread, kProcess, number);
@@ -223,27 +294,58 @@ class Reader {
 
   Trace& trace_;
   EventRows rows_;
-  std::unordered_set<std::int64_t> operations_;
-  std::vector<std::pair<std::size_t, std::vector<std::int64_t>>> work_;
+  std::unordered_map<std::int64_t, std::uint32_t> place_;  // by id
+  std::vector<ScheduledNode> scheduled_;
+  std::vector<std::vector<std::int64_t>> needs_;  // of GPU work
+  bool has_starts_ = false;
+  std::int64_t launches_ = 0;
 };
 
-bool is_version(std::string_view text) {
-  return !text.empty() && text.front() >= '0' && text.front() <= '9' && text.find('.') != std::string_view::npos &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
+bool is_word(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c < 0x7f; });
 }
 
-/// The metadata begins with a version ("0.0.4", "1.1.1-chakra.0.0.4"), or is empty and a node follows that begins with its id.
+/// Whether an AttributeProto begins here: a name, and a value of one of its types.
+bool begins_attribute(std::string_view text) {
+  std::uint64_t size = 0;
+  if (text.empty() || text[0] != 0x0A) return false;
+  text.remove_prefix(1);
+  constexpr std::size_t kLongestName = 256;
+  if (!varint(text, size) || size > kLongestName || size >= text.size()) return false;
+  if (!is_word(text.substr(0, static_cast<std::size_t>(size)))) return false;
+  text.remove_prefix(static_cast<std::size_t>(size));
+  std::uint64_t tag = 0;
+  constexpr std::uint64_t kFirstValue = 2, kLastValue = 32;  // doc_string may come first
+  return varint(text, tag) && tag >> 3 >= kFirstValue && tag >> 3 <= kLastValue;
+}
+
+/// Whether a Node begins here: its id, which is left out where it is 0, and its name.
+bool begins_node(std::string_view text) {
+  std::uint64_t number = 0;
+  if (!text.empty() && text[0] == 0x08) {
+    text.remove_prefix(1);
+    if (!varint(text, number)) return false;
+  }
+  if (text.empty() || text[0] != 0x12) return false;
+  text.remove_prefix(1);
+  return varint(text, number) && number > 0 && is_word(text.substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(number, text.size()))));
+}
+
+/// The metadata begins with a version ("0.0.4", "1.1.1-chakra.0.0.4") or an attribute, or is empty and a node follows.
 int sniff(std::string_view head) {
+  constexpr int kSure = 90, kLikely = 30;
   std::uint64_t length = 0, size = 0;
   if (!varint(head, length)) return 0;
-  if (length == 0) {
-    return varint(head, size) && size > 2 && head.size() > 2 && head[0] == 0x08 && head.find('\x12') < 8 ? 30 : 0;
-  }
-  constexpr std::size_t kLongestVersion = 64;
-  if (head.size() < 3 || head[0] != 0x0A) return 0;
+  if (length == 0) return varint(head, size) && size > 2 && begins_node(head) ? kLikely : 0;
+  const bool first_field = !head.empty() && (head[0] == 0x0A || head[0] == 0x12);
+  if (!first_field || length < 3) return 0;
+  const bool may_be_version = head[0] == 0x0A;
   head.remove_prefix(1);
-  if (!varint(head, size) || size > kLongestVersion || size > head.size() || size + 2 > length) return 0;
-  return is_version(head.substr(0, static_cast<std::size_t>(size))) ? 90 : 0;
+  if (!varint(head, size) || size + 2 > length) return 0;
+  if (begins_attribute(head)) return kSure;
+  constexpr std::size_t kLongestVersion = 64;
+  if (!may_be_version || size > kLongestVersion || size > head.size()) return 0;
+  return is_version(head.substr(0, static_cast<std::size_t>(size))) ? kSure : 0;
 }
 
 Result<Trace> read(ByteSource& source, const std::string& path, const LoadOptions& options) {

@@ -16,10 +16,9 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 256 * 1024;
 constexpr std::size_t kHeadStep = 64 * 1024;
-// Real records have kilobytes, and the metadata in front of them megabytes. What goes on longer is no trace (a few kilobytes of
-// gzip hold gigabytes of blanks or brackets), and would only fill the memory.
-constexpr std::size_t kLongestRecord = std::size_t{64} << 20;
-constexpr std::size_t kLongestHead = std::size_t{256} << 20;
+// Of one record, and of all metadata in front of the events. Real ones have kilobytes, and megabytes; what goes on longer is
+// no trace (a few kilobytes of gzip hold gigabytes of blanks or brackets), and would only fill the memory.
+constexpr std::size_t kLongestRecord = std::size_t{256} << 20;
 
 // Keys an event may start with. "id" is left out: metadata such as deviceProperties starts records with it.
 constexpr auto kFirstKeys = std::to_array<std::string_view>({"ph", "name", "cat", "pid", "tid", "ts", "args", "dur"});
@@ -147,12 +146,12 @@ std::size_t PieceReader::fill(char* out, std::size_t n) {
 Status PieceReader::read_head() {
   const auto more = [&] {
     const std::size_t old = carry_.size();
-    if (auto error = no_trace(kHead, carry_, kLongestHead)) {
+    if (auto error = no_trace(kHead, carry_, kLongestRecord)) {
       error_ = std::move(*error);
       failed_ = at_end_ = true;
       return false;
     }
-    carry_.resize(std::min(old + std::max(kHeadStep, old), kLongestHead));
+    carry_.resize(std::min(old + std::max(kHeadStep, old), kLongestRecord));
     carry_.resize(old + fill(carry_.data() + old, carry_.size() - old));
     return carry_.size() > old;
   };
