@@ -2,6 +2,7 @@
 // Ranges that could be steps, and how much of the trace's work each set of them holds.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,5 +60,10 @@ Step lone_step(const Trace& trace, std::uint32_t range);
 ///   repeated_parts({1,2,3,…,1,2,3,…}, rests) -> {0, 10, 20}
 /// `rests` says for each place how long nothing ran before it: a step begins where that is longest.
 std::vector<std::size_t> repeated_parts(const std::vector<std::uint32_t>& sequence, const std::vector<Ns>& rests);
+/// The same where only the larger part of the sequence repeats, and not to the last kernel: the shortest repetition whose parts
+/// `is_step` accepts. It is given the places where parts begin, and last where the last one ends.
+using IsStep = std::function<bool(const std::vector<std::size_t>& begins)>;
+std::vector<std::size_t> anchored_parts(const std::vector<std::uint32_t>& sequence, const std::vector<Ns>& rests,
+                                        const IsStep& is_step);
 
 }  // namespace foretrace::trace

@@ -8,6 +8,7 @@
 #include "base/decimal.hpp"
 #include "base/statistics.hpp"
 #include "base/suggest.hpp"
+#include "base/text.hpp"
 #include "foretrace/trace/trace.hpp"
 #include "trace/name_tables.hpp"
 #include "trace/ranges.hpp"
@@ -16,6 +17,9 @@
 namespace foretrace::trace {
 
 namespace {
+
+// A "step" of fewer is a loop inside of one.
+constexpr std::size_t kFewestTasks = 8;
 
 bool is_range_kind(EventKind kind) { return kind == EventKind::kAnnotation || kind == EventKind::kOp; }
 
@@ -106,7 +110,6 @@ class MarkedSteps {
 
  private:
   static constexpr int kConvention = 4;
-  static constexpr std::uint64_t kHandful = 8;  // tasks
 
   // Whether the ranges can be steps at all.
   [[nodiscard]] bool sound(const RangeSet& set) const {
@@ -114,7 +117,7 @@ class MarkedSteps {
     if (!set.pattern->whole) return set.events.size() >= 2;
     std::vector<std::uint64_t> tasks;
     for (const std::uint32_t e : set.events) tasks.push_back(clock_->between(t_.events.start[e], t_.end(e)).tasks);
-    if (median(tasks) < kHandful) return false;
+    if (median(tasks) < kFewestTasks) return false;
     for (const RangeSet* ends : ends_) {
       std::vector<Ns> updates;
       for (const std::uint32_t x : ends->events) updates.push_back(t_.events.start[x]);
@@ -179,6 +182,45 @@ std::vector<std::size_t> repeating_sequence(const Trace& trace) {
   return kernels.size() >= 16 ? kernels : collect(EventKind::kOp);
 }
 
+// Whether parts of a sequence are steps of a program rather than layers of a network, of which a forward pass is made up between
+// an embedding and a head. A step waits for the GPU or reads a result back, which a layer does not; and no layer has that many kernels.
+class StepsOfSolver {
+ public:
+  StepsOfSolver(const Trace& trace, const std::vector<std::size_t>& sequence) : t_(trace), sequence_(sequence) {
+    for (std::size_t e = 0; e < trace.size(); ++e) {
+      if (trace.events.ph[e] != 'X') continue;
+      const EventKind kind = trace.kind(e);
+      const bool waits = kind == EventKind::kRuntime && contains(trace.name(e), "Synchronize");
+      const bool reads = kind == EventKind::kMemcpy && contains(trace.name(e), "DtoH");
+      if (waits || reads) results_.push_back(trace.events.start[e]);
+      network_ |= kind == EventKind::kOp;
+    }
+    std::sort(results_.begin(), results_.end());
+  }
+
+  bool operator()(const std::vector<std::size_t>& begins) const {
+    constexpr std::size_t kLargestLayer = 64;  // kernels
+    const std::size_t steps = begins.size() - 1;
+    if (network_) return false;
+    if ((begins.back() - begins.front()) / steps > kLargestLayer) return true;
+    if ((begins.back() - begins.front()) / steps < kFewestTasks) return false;
+    std::size_t with_result = 0;
+    for (std::size_t i = 0; i < steps; ++i) {
+      const auto after = std::lower_bound(results_.begin(), results_.end(), start_of(begins[i]));
+      with_result += after != results_.end() && *after < start_of(begins[i + 1]) ? 1 : 0;
+    }
+    return with_result * 2 > steps;
+  }
+
+ private:
+  [[nodiscard]] Ns start_of(std::size_t place) const { return t_.events.start[sequence_[place]]; }
+
+  const Trace& t_;
+  const std::vector<std::size_t>& sequence_;
+  std::vector<Ns> results_;  // when the CPU waited or something was read back
+  bool network_ = false;     // operations of a framework are recorded
+};
+
 std::vector<Step> repeated_steps(const Trace& trace) {
   const std::vector<std::size_t> sequence = repeating_sequence(trace);
   std::vector<std::uint32_t> names;
@@ -187,7 +229,8 @@ std::vector<Step> repeated_steps(const Trace& trace) {
     names.push_back(trace.events.name[sequence[i]].value);
     rests.push_back(i == 0 ? 0 : std::max<Ns>(0, trace.events.start[sequence[i]] - trace.end(sequence[i - 1])));
   }
-  const std::vector<std::size_t> begins = repeated_parts(names, rests);
+  std::vector<std::size_t> begins = repeated_parts(names, rests);
+  if (begins.empty()) begins = anchored_parts(names, rests, StepsOfSolver(trace, sequence));
   std::vector<Step> steps;
   for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
     steps.push_back({fmt::format("step {}", i), static_cast<std::int64_t>(i), trace.events.start[sequence[begins[i]]],

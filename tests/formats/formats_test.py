@@ -13,6 +13,7 @@ import csv
 import gzip
 import json
 import os
+import random
 import shutil
 import sqlite3
 import struct
@@ -344,6 +345,66 @@ class Nsight(Folder):
     def test_ranks_of_one_file(self) -> None:
         path = nsight_database.training(self.folder / "job.sqlite", processes=2)
         self.assertIn("rank 1 of 2", run("summary", path, "--rank", 1))
+
+
+class Solvers(Folder):
+    """Steps of programs that mark nothing: time steps of a solver, between what it does before and after them."""
+
+    def steps(self, names: list[str], reads_after: str = "calc_dt") -> list[dict]:
+        path = nsight_database.sequence(self.folder / f"{len(list(self.folder.iterdir()))}.sqlite", names, reads_after)
+        # Without GPU properties of a real program some answers are declined; what counts is what the steps are.
+        done = subprocess.run([PROGRAM, "doctor", "--json", str(path)], capture_output=True, text=True, timeout=120)
+        report = json.loads(done.stdout)["traces"][0]
+        return [] if report["step_source"].startswith("nothing") else report["steps"]
+
+    def test_between_preparation_and_results(self) -> None:
+        before = ["initialise", "generate_chunk", *["update_halo_left"] * 40]
+        after = ["field_summary", "reduce", "reduce", "visit"]
+        steps = self.steps(before + nsight_database.solver_step(250) * 20 + after)
+        self.assertIn(len(steps), (19, 20))
+        lengths = [step["traced_ms"] for step in steps]
+        self.assertLess(max(lengths) - min(lengths), 0.05 * max(lengths))
+
+    def test_a_kernel_more_or_less(self) -> None:
+        chance = random.Random(7)
+        names = ["initialise"] * 30
+        for _ in range(30):
+            step = nsight_database.solver_step(250)
+            if chance.random() < 0.4:
+                step.insert(chance.randrange(len(step)), "tea_leaf_check")
+            if chance.random() < 0.2:
+                del step[chance.randrange(100, 110)]
+            names += step
+        self.assertIn(len(self.steps(names + ["visit"] * 7)), range(27, 31))
+
+    def test_a_step_that_writes_results(self) -> None:
+        names: list[str] = ["initialise"]
+        for number in range(40):
+            names += nsight_database.solver_step(120) + (["pack_output"] * 30 if number % 15 == 14 else [])
+        self.assertIn(len(self.steps(names)), range(37, 41))
+
+    def test_sweeps_that_alternate_are_one_step_of_two(self) -> None:
+        names = ["initialise"] * 9
+        for number in range(40):
+            names += nsight_database.solver_step(125, odd=number % 2 == 1)
+        self.assertIn(len(self.steps(names + ["visit"])), (19, 20))
+
+    def test_small_steps_read_a_result_back(self) -> None:
+        names = ["initialise"] * 5 + nsight_database.solver_step(20) * 30 + ["visit"]
+        self.assertIn(len(self.steps(names)), (29, 30))
+        self.assertEqual(self.steps(names, reads_after=""), [], "as they could be layers of a network")
+
+    def test_nothing_repeats(self) -> None:
+        chance = random.Random(3)
+        shuffled = nsight_database.solver_step(250) * 20
+        chance.shuffle(shuffled)
+        self.assertEqual(self.steps(shuffled), [])
+        self.assertEqual(self.steps([f"kernel_{i}" for i in range(2000)]), [])
+        self.assertEqual(self.steps([f"kernel_{i.bit_count() % 2}" for i in range(2000)]), [])
+        # Levels of a multigrid: the same kernels, another number of them each time.
+        self.assertEqual(self.steps([name for level in range(2, 40) for name in ["restrict", *["smooth"] * level, "prolong"]]), [])
+        # One pass, a long one: what it repeats is a part of it.
+        self.assertEqual(self.steps(["embed", *(["norm", "qkv", "attend", "project", "up", "gelu", "down", "add", "cast"] * 80), "head"], ""), [])
 
 
 class Xla(Folder):

@@ -178,6 +178,36 @@ def training(path: Path, schema: str = "3.25.0", steps: int = 4, processes: int 
     return db.close()
 
 
+def solver_step(kernels: int, odd: bool = False) -> list[str]:
+    """One time step of a solver on a grid: a few kernels of its own, and between them many copies of the borders of fields. `odd`: the
+    sweeps go the other way round."""
+    own = ["ideal_gas", "viscosity", "calc_dt", "pdv", "accelerate", "flux_calc"]
+    own += ["advec_y", "advec_mom_y", "advec_x", "advec_mom_x"] if odd else ["advec_x", "advec_mom_x", "advec_y", "advec_mom_y"]
+    borders = ["update_halo_left", "update_halo_right", "update_halo_bottom", "update_halo_top"]
+    step: list[str] = []
+    for i, name in enumerate(own):
+        step.append(name)
+        until = kernels * (i + 1) // len(own)
+        step += [borders[k % len(borders)] for k in range(until - len(step))]
+    return step
+
+
+def sequence(path: Path, names: list[str], reads_after: str = "", schema: str = "3.25.0") -> Path:
+    """Kernels of these names, one after the other; a result is copied to the CPU behind every kernel called `reads_after`."""
+    db = Database(path, schema)
+    db.gpu()
+    now = 1_000_000
+    for i, name in enumerate(names):
+        db.call(now, now + 3_000, 2 * i + 1)
+        db.kernel(0, now + 4_000, now + 9_000 + i * 37 % 500, 2 * i + 1, name)
+        now += 10_000
+        if name == reads_after:
+            db.call(now, now + 9_000, 2 * i + 2, "cudaMemcpy_v3020")
+            db.copy(now + 4_000, now + 6_000, 2 * i + 2, 8, kind=2, source=2, target=1)
+            now += 12_000
+    return db.close()
+
+
 def collectives(path: Path, payload: str = "bytes", ranks: int = 2, groups: bool = False, **pragmas: str) -> Path:
     """Two steps on each of `ranks` ranks: a product, an all-reduce of 4 MiB, an all-gather of 1 MiB from each, an exchange."""
     db = Database(path, **pragmas)
