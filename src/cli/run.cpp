@@ -17,6 +17,7 @@
 #include "cli/errors.hpp"
 #include "cli/help.hpp"
 #include "cli/inputs.hpp"
+#include "cli/memory_bound.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/verb.hpp"
@@ -196,7 +197,13 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
     return served_by_python(verb.name,
                             fmt::format("pip install foretrace, then: python3 -m foretrace {}", usage_line(verb)));
   }
-  return verb.run(request);
+  const MemoryBound bound(values.number("max-memory"));
+  try {
+    return verb.run(request);
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::kUnreadable, fmt::format("this input needs more memory than {}", bound.text()),
+                "--max-memory GB sets the bound; a trace needs about 100 bytes per event, a step about 600 per task");
+  }
 }
 
 Answer help_answer(std::string text, bool json) {
@@ -325,7 +332,7 @@ int run(const std::vector<std::string>& args, const Terminal& terminal, const Ex
                         "not enough memory for this input",
                         {},
                         Error::kNoOffset,
-                        "a trace needs about 100 bytes per event beside the file"},
+                        "--max-memory GB sets the bound; a trace needs about 100 bytes per event"},
                        json, terminal);
   } catch (const std::exception& bug) {
     return print_error({ErrorCode::kInternal,

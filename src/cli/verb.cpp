@@ -42,7 +42,10 @@ const std::vector<Group>& groups() {
        {step_option(),
         option(kInteger, "rank", "R", "the lowest", "the rank to look at when several are given").at_least(0)}},
       {kReading,
-       {flag("partial", "read a truncated file up to the point where it ends"),
+       {option(kNumber, "max-memory", "GB", "what the machine has left",
+               "the most memory to take, in 10^9 bytes; more is an error")
+            .at_least(0.1),
+        flag("partial", "read a truncated file up to the point where it ends"),
         option(kText, "steps-by", "NAME", "ranges that mark steps, see `doctor`",
                "the range that encloses one step: its name, or a pattern with *"),
         flag("strict", "fail on any record that cannot be used, instead of counting it"),

@@ -123,7 +123,7 @@ enum SharedOptions : unsigned {
   kCalibration = 1,  ///< --measured-ms, --host
   kPlugins = 2,      ///< --plugin: the user's own what-ifs, loaded before the verb runs
   kStep = 4,         ///< --step, --rank
-  kReading = 8,      ///< --partial, --steps-by, --strict, --threads, --quiet
+  kReading = 8,      ///< --max-memory, --partial, --steps-by, --strict, --threads, --quiet
   kPrediction = kCalibration | kPlugins | kStep | kReading,
 };
 

@@ -132,8 +132,8 @@ Result<Trace> read_within_memory(const std::string& path, Read read) {
     return with_file(read(), path);
   } catch (const std::bad_alloc&) {
     return tl::unexpected(Error{ErrorCode::kUnreadable, "not enough memory to read this file", path, Error::kNoOffset,
-                                "a trace needs about 100 bytes per event; record fewer steps, or use a machine with "
-                                "more memory"});
+                                "a trace needs about 100 bytes per event; record fewer steps, or allow more with "
+                                "--max-memory GB"});
   }
 }
 
