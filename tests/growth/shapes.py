@@ -2,9 +2,7 @@
 input, or could. `write(NAME, n, path)` writes one with about n events.
 """
 
-import gzip
 import json
-import sqlite3
 
 STREAM, THREAD = 7, 1
 
@@ -29,11 +27,6 @@ def step(number, begin, length):
 
 def arrow(phase, i, at, lane=(1, THREAD)):
     return {"ph": phase, "id": i, "pid": lane[0], "tid": lane[1], "ts": at, "cat": "ac2g", "name": "ac2g", "bp": "e"}
-
-
-def one_step(events, length):
-    """The events, in the second of three equal steps of which the others are empty but for one kernel."""
-    return [step(1, 0, length), *events]
 
 
 def launched(n, stream=lambda i: STREAM, thread=lambda i: THREAD, length=lambda i: 5, name=lambda i: "k",
@@ -327,11 +320,90 @@ def optimizer(n):
     return out
 
 
+def streams_and_syncs(n):
+    """Many streams, and as many calls that wait for all of them."""
+    out = [step(1, 0, n * 20 + 1000)]
+    for i in range(n // 4):
+        out += [launch(i + 1, i * 3 + 1, 2), kernel(i + 1, i * 3 + 5, 9, i)]
+    for i in range(n // 4):
+        out.append(launch(n + i, n + i * 10 + 50, 5, name="cudaDeviceSynchronize"))
+    return out
+
+
+def streams_and_waits(n):
+    """Many streams, and calls that make one wait without saying for which."""
+    out = [step(1, 0, n * 20 + 1000)]
+    for i in range(n // 4):
+        at = i * 10
+        out += [launch(3 * i + 1, at + 1, 2), kernel(3 * i + 1, at + 5, 3, i), launch(3 * i + 2, at + 4, 1, name="cudaEventRecord"),
+                launch(3 * i + 3, at + 6, 1, name="cudaStreamWaitEvent")]
+    return out
+
+
+def steps_and_names(n):
+    """Many steps, each with kernels of its own names."""
+    out = []
+    for i in range(n // 4):
+        out += [step(i, i * 100, 100), op(i * 100 + 1, 9, f"aten::op{i}"), launch(i + 1, i * 100 + 2, 3),
+                kernel(i + 1, i * 100 + 8, 50, name=f"kernel_{i}")]
+    return out
+
+
+def steps_and_threads(n):
+    """Many steps, each with a thread of its own."""
+    out = []
+    for i in range(n // 4):
+        out += [step(i, i * 100, 100), op(i * 100 + 1, 9, thread=i + 10), launch(i + 1, i * 100 + 2, 3, thread=i + 10),
+                kernel(i + 1, i * 100 + 8, 50)]
+    return out
+
+
+def overhead(n):
+    """Rows of the profiler's own work, each over all steps."""
+    return steps(n // 2) + [{"ph": "X", "cat": "overhead", "name": "Resource", "pid": -1, "tid": 0, "ts": i, "dur": n * 20}
+                            for i in range(n // 2)]
+
+
+def full_queue(n):
+    """Rows of a full launch queue, one of them as long as the trace."""
+    rows = [{"ph": "X", "cat": "overhead", "name": "Command Buffer Full", "pid": -1, "tid": 0, "ts": i * 10 + 2, "dur": 1}
+            for i in range(n // 4)]
+    return launched(n // 4) + [{**rows[0], "dur": n * 3}] + rows
+
+
+def unlaunched(n):
+    """One launch, and kernels behind it on its stream whose calls are missing, long after one another."""
+    return [step(1, 0, n * 100 + 1000), op(1, 50 * n), launch(1, 5, 3)] + [kernel(i + 1, i * 60 + 20, 5) for i in range(n)] + [
+        launch(n + 1, 60 * n, 3), kernel(n + 1, 60 * n + 30, 5)]
+
+
+def same_correlation(n):
+    """Calls and kernels that all bear one correlation id."""
+    out = launched(n)
+    for e in out:
+        if e["cat"] != "cpu_op" and "correlation" in e["args"]:
+            e["args"]["correlation"] = 1
+    return out
+
+
+def optimizer_ranges(n):
+    """Steps marked by ranges of a trainer, each with its update."""
+    out = []
+    for i in range(n // 12):
+        at = i * 200
+        out += [op(at, 199, f"step {i}", category="user_annotation"), op(at + 150, 9, "Optimizer.step#SGD.step", category="user_annotation")]
+        for k in range(5):
+            out += [launch(i * 5 + k + 1, at + k * 9 + 1, 3), kernel(i * 5 + k + 1, at + k * 9 + 20, 5)]
+    return out
+
+
 SHAPES = {f.__name__: f for f in (
     overlap, overlap_launched, overlap_streams, overlap_some_streams, streams, held_streams, ends_together, threads, deep,
     deep_launched, deep_frames, frames, same_time, same_time_long, steps, unmarked_steps, repeats_a_little, nested_steps, arrows,
     arrows_of_one_id, arrows_backward, names, arguments, one_call, one_call_streams, syncs, late_sync, stream_waits,
-    waits_without_records, memory, held_memory, collectives, copies, begin_only, begin_end_deep, lanes, backwards, layers, optimizer)}
+    waits_without_records, memory, held_memory, collectives, copies, begin_only, begin_end_deep, lanes, backwards, layers, optimizer,
+    streams_and_syncs, streams_and_waits, steps_and_names, steps_and_threads, overhead, full_queue, unlaunched, same_correlation,
+    optimizer_ranges)}
 
 
 def write(name, n, path):
