@@ -117,6 +117,7 @@ class AnchorSearch {
     const std::size_t steps = borders.size() - 1;
     const Part reference = typical(borders);
     const std::size_t length = reference.second - reference.first;
+    if (length < kFewestTasks) return {};
     std::vector<char> good(steps, 0);
     for (std::size_t i = 0; i < steps; ++i) good[i] = same(reference, {borders[i], borders[i + 1]}) ? 1 : 0;
     const auto first = static_cast<std::size_t>(std::find(good.begin(), good.end(), 1) - good.begin());

@@ -56,6 +56,9 @@ std::vector<Step> steps_between_ends(const Trace& trace, const RangeSet& set);
 /// One range alone in its file.
 Step lone_step(const Trace& trace, std::uint32_t range);
 
+/// A "step" of fewer tasks is a layer, or a loop inside of one.
+inline constexpr std::size_t kFewestTasks = 8;
+
 /// The steps a sequence that repeats makes: places where one begins, the last place where one ends. Empty when nothing does.
 ///   repeated_parts({1,2,3,…,1,2,3,…}, rests) -> {0, 10, 20}
 /// `rests` says for each place how long nothing ran before it: a step begins where that is longest.

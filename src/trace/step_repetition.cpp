@@ -11,8 +11,6 @@ namespace foretrace::trace {
 
 namespace {
 
-// A "step" of a handful of tasks is a layer, or a loop inside of one.
-constexpr std::size_t kFewest = 8;
 // Kernels that differ from one step to the next (another algorithm, a logging step), of each period: one in fifty.
 constexpr std::size_t kSame = 50;
 
@@ -33,7 +31,7 @@ class PeriodSearch {
     for (const std::size_t p : possible_periods()) {
       if (p * 2 > s_.size() || budget_ == 0) break;
       // Whatever a handful of kernels makes up when it repeats is no step either.
-      if (leaves_nothing_over(p)) return p >= kFewest ? p : 0;
+      if (leaves_nothing_over(p)) return p >= kFewestTasks ? p : 0;
     }
     return 0;
   }
@@ -44,7 +42,7 @@ class PeriodSearch {
   bool leaves_nothing_over(std::size_t period) {
     const std::size_t allowed = period / kSame;
     const std::size_t pairs = s_.size() - period;
-    for (std::size_t i = 0; i < std::min(kFewest, pairs); ++i) {
+    for (std::size_t i = 0; i < std::min(kFewestTasks, pairs); ++i) {
       if (s_[i] != s_[i + period] || s_[pairs - 1 - i] != s_[pairs - 1 - i + period]) return false;
     }
     std::size_t differ = 0;

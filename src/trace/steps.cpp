@@ -18,9 +18,6 @@ namespace foretrace::trace {
 
 namespace {
 
-// A "step" of fewer is a loop inside of one.
-constexpr std::size_t kFewestTasks = 8;
-
 bool is_range_kind(EventKind kind) { return kind == EventKind::kAnnotation || kind == EventKind::kOp; }
 
 // Events whose name `wanted` gives a group, by group, in the order of the file.
@@ -202,8 +199,9 @@ class StepsOfSolver {
     constexpr std::size_t kLargestLayer = 64;  // kernels
     const std::size_t steps = begins.size() - 1;
     if (network_) return false;
-    if ((begins.back() - begins.front()) / steps > kLargestLayer) return true;
-    if ((begins.back() - begins.front()) / steps < kFewestTasks) return false;
+    std::vector<std::size_t> lengths;
+    for (std::size_t i = 0; i < steps; ++i) lengths.push_back(begins[i + 1] - begins[i]);
+    if (median(lengths) > kLargestLayer) return true;
     std::size_t with_result = 0;
     for (std::size_t i = 0; i < steps; ++i) {
       const auto after = std::lower_bound(results_.begin(), results_.end(), start_of(begins[i]));

@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <numeric>
+#include <random>
 
 #include "foretrace/trace/trace.hpp"
 #include "trace/name_tables.hpp"
@@ -320,6 +321,77 @@ TEST(Repetition, AKernelThatDiffersNowAndThenIsForgiven) {
   made.sequence[made.step * 2 + 17] = 9'999;
   const auto begins = trace::repeated_parts(made.sequence, std::vector<Ns>(made.sequence.size(), 0));
   ASSERT_EQ(begins.size(), 5U);
+}
+
+const trace::IsStep kAny = [](const std::vector<std::size_t>&) { return true; };
+
+TEST(Anchors, StepsBetweenPreparationAndResults) {
+  const Made made = network(3, 10, 6, 4, 12);
+  std::vector<std::uint32_t> s(90, 5'000);
+  s.insert(s.end(), made.sequence.begin(), made.sequence.end());
+  for (std::uint32_t i = 0; i < 50; ++i) s.push_back(6'000 + i);
+  const auto begins = trace::anchored_parts(s, std::vector<Ns>(s.size(), 0), kAny);
+  ASSERT_GE(begins.size(), 12U);
+  for (std::size_t i = 1; i < begins.size(); ++i) EXPECT_EQ(begins[i] - begins[i - 1], made.step);
+}
+
+TEST(Anchors, AnInsertedKernelShiftsNothing) {
+  Made made = network(3, 10, 6, 4, 12);
+  for (const std::size_t step : {10U, 7U, 2U}) {
+    made.sequence.insert(made.sequence.begin() + static_cast<std::ptrdiff_t>(step * made.step + 20), 9'999);
+  }
+  made.sequence.push_back(7);  // so that the exact search finds nothing
+  const auto begins = trace::anchored_parts(made.sequence, std::vector<Ns>(made.sequence.size(), 0), kAny);
+  EXPECT_EQ(begins.size(), 12U);
+}
+
+TEST(Anchors, AStepInTenMayDiffer) {
+  const auto with_odd = [](std::size_t every) {
+    std::vector<std::uint32_t> s;
+    for (std::size_t step = 0; step < 40; ++step) {
+      for (std::uint32_t i = 0; i < 20; ++i) s.push_back(i);
+      for (std::size_t i = 0; step % every == every - 1 && i < 10; ++i) s.push_back(100);
+    }
+    return trace::anchored_parts(s, std::vector<Ns>(s.size(), 0), kAny);
+  };
+  EXPECT_GE(with_odd(15).size(), 38U);
+  EXPECT_LT(with_odd(4).size(), 12U);  // four kinds in turn, which repeat together
+}
+
+TEST(Anchors, TheShortestThatIsAStep) {
+  const Made made = network(3, 10, 6, 4, 12);
+  const trace::IsStep large = [](const std::vector<std::size_t>& begins) { return begins[1] - begins[0] > 30; };
+  const auto begins = trace::anchored_parts(made.sequence, std::vector<Ns>(made.sequence.size(), 0), large);
+  ASSERT_GE(begins.size(), 4U);
+  EXPECT_EQ(begins[1] - begins[0], made.step);
+}
+
+RC_GTEST_PROP(Anchors, ChanceIsNoStep, ()) {
+  const auto names = *rc::gen::inRange<std::uint32_t>(9, 200);
+  const auto seed = *rc::gen::inRange<std::uint32_t>(1, 1'000'000);
+  std::mt19937 random(seed);
+  std::vector<std::uint32_t> s(3'000);
+  for (std::uint32_t& name : s) name = static_cast<std::uint32_t>(random()) % names;
+  const trace::IsStep large = [](const std::vector<std::size_t>& begins) { return begins[1] - begins[0] >= 8; };
+  RC_ASSERT(trace::anchored_parts(s, std::vector<Ns>(s.size(), 0), large).empty());
+}
+
+TEST(ProfilerSteps, ARangeInsideAnotherIsAPartOfThatStep) {
+  TraceMaker m;
+  m.step(1, 0, 100'000).step(2, 10'000, 40'000).step(3, 100'000, 200'000);
+  batch(m, 1, 1'000, 10'000);
+  const trace::Steps steps = trace::find_steps(m.load());
+  ASSERT_EQ(steps.steps.size(), 2U);
+  EXPECT_EQ(steps.steps[1].number, 3);
+}
+
+TEST(WholeTrace, EndsWithTheGpuWhereThatWorksOn) {
+  TraceMaker m;
+  m.launch(1, {1'000, 4'000}, "kernel", {6'000, 90'000});
+  const trace::Steps steps = trace::find_steps(m.load());
+  ASSERT_EQ(steps.source, trace::StepSource::kWholeTrace);
+  EXPECT_EQ(steps.steps.front().thread_end, 4'000);
+  EXPECT_EQ(steps.steps.front().end, 90'000);
 }
 
 }  // namespace

@@ -252,14 +252,10 @@ class LagRule {
     const GpuWork& w = s_.gpu(i);
     const Ns when = w.begin - std::max<Ns>(0, latency_);
     if (w.issued == INT64_MIN || when < w.issued || when > w.issued_before || when < s_.begin) return false;
-    // The thread of the launch before it.
-    std::uint32_t before = w.before;
-    while (before != kNone && s_.index.work[before].call == kNone) before = s_.index.work[before].before;
+    const std::uint32_t before = launched_before(w);
     if (before == kNone) return false;
-    const std::uint32_t thread = s_.index.calls[s_.index.work[before].call].lane;
-    std::uint32_t lane = 0;
-    while (lane < s_.graph.lanes.size() && s_.graph.lanes[lane].trace_lane != LaneId{thread}) ++lane;
-    if (lane == s_.graph.lanes.size()) return false;
+    const std::uint32_t lane = lane_of_thread(s_.index.calls[s_.index.work[before].call].lane);
+    if (lane == kNone) return false;
     const std::uint32_t task = s_.task_before(lane, when - s_.begin);
     if (task == kNone) return false;
     const Ns cost = s_.graph.cost[task];
@@ -272,6 +268,25 @@ class LagRule {
     s_.depend(task, work.task, lag, DependencyKind::kLaunch, point);
     ++s_.graph.notes.inferred_launches;
     return true;
+  }
+
+  // The last work before this one on its stream whose launch is recorded. Asked for in order of time, so that each step back is
+  // taken once.
+  std::uint32_t launched_before(const GpuWork& w) {
+    Asked& asked = asked_[w.lane];
+    std::uint32_t at = w.before;
+    while (at != kNone && at != asked.from && s_.index.work[at].call == kNone) at = s_.index.work[at].before;
+    asked = {w.before, at == asked.from ? asked.found : at};
+    return asked.found;
+  }
+
+  // The graph's lane of a thread; kNone when it has none.
+  std::uint32_t lane_of_thread(std::uint32_t thread) {
+    if (lanes_.empty()) {
+      for (std::uint32_t l = 0; l < s_.graph.lanes.size(); ++l) lanes_.try_emplace(s_.graph.lanes[l].trace_lane.value, l);
+    }
+    const auto it = lanes_.find(thread);
+    return it == lanes_.end() ? kNone : it->second;
   }
 
   // Waits for the task of another stream that made room for this one, if there is one.
@@ -302,7 +317,13 @@ class LagRule {
     return true;
   }
 
+  struct Asked {
+    std::uint32_t from = kNone, found = kNone;
+  };
+
   StepState& s_;
+  std::unordered_map<std::uint32_t, Asked> asked_;           // by trace lane of a stream
+  std::unordered_map<std::uint32_t, std::uint32_t> lanes_;  // trace lane -> lane
   std::unordered_map<std::uint64_t, Ns> gaps_;
   Ns latency_ = trace::default_latencies().launch_latency;
   std::vector<Ns> full_since_;  // by StepWork: since when tasks that let in one another, up to this one, filled the GPU

@@ -117,6 +117,8 @@ class WaitResolver {
       if (w == kNone) continue;
       const GpuWork& work = s_.gpu(w);
       last_[work.lane] = {w};
+      recent_.push_back({w});
+      if (recent_.size() > kMostStreams) recent_.pop_front();
       if (work.collective) open_collectives_.push_back({w});
       thread.current = work.lane;
     }
@@ -199,8 +201,15 @@ class WaitResolver {
         }
       }
     } else {
-      for (const auto& [stream, w] : last_) {
-        if (stream != t.stream) sources.push_back(w);
+      // Of very many streams, those that got work last.
+      if (last_.size() > kMostStreams) {
+        for (const Source w : recent_) {
+          if (s_.gpu(w).lane != t.stream) sources.push_back(w);
+        }
+      } else {
+        for (const auto& [stream, w] : last_) {
+          if (stream != t.stream) sources.push_back(w);
+        }
       }
     }
     if (t.work == kNone) return;
@@ -261,7 +270,10 @@ class WaitResolver {
     return s_.periodic && s_.index.work[w].issued < s_.begin ? Source{w, true} : Source{};
   }
 
+  static constexpr std::size_t kMostStreams = 128;  // as many kernels as a GPU runs at once
+
   StepState& s_;
+  std::deque<Source> recent_;  // what was launched last
   std::optional<std::unordered_map<std::int64_t, Ns>> record_times_;  // by correlation id
   std::unordered_map<std::uint32_t, HostThread> threads_;
   std::map<StreamKey, Source> last_;  // ordered: the inference must not depend on hashing

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 #include "base/statistics.hpp"
 #include "graph/step_state.hpp"
@@ -43,7 +44,7 @@ class SyncRule {
  private:
   // Work each blocking call covers: what had been launched before it.
   void collect() {
-    std::map<std::uint32_t, Source> last;  // by trace lane of a stream
+    LastOnStreams last;
     for (std::uint32_t i = 0; i < s_.works.size(); ++i) {
       if (s_.works[i].border) last[s_.gpu(i).lane] = {i};
     }
@@ -55,7 +56,9 @@ class SyncRule {
       if (call.role == CallRole::kLaunch) {
         for (std::uint32_t i = 0; i < call.works; ++i) {
           const std::uint32_t w = s_.step_work_of(s_.index.work_by_call[call.first_work + i]);
-          if (w != kNone) last[s_.gpu(w).lane] = {w};
+          if (w == kNone) continue;
+          last[s_.gpu(w).lane] = {w};
+          news_.push_back(s_.gpu(w).lane);
         }
         if (s_.wait_task[c - s_.first_call] == kNone) continue;
         covered.push_back({s_.step_work_of(s_.index.work_by_call[call.first_work])});
@@ -64,13 +67,49 @@ class SyncRule {
           const auto it = last.find(s_.index.stream_lane(row->device, row->stream));
           if (it != last.end()) covered.push_back(it->second);
         } else {
-          for (const auto& [lane, w] : last) covered.push_back(w);
+          covered = last.size() > kMostStreams ? since_last_sync(call, last) : all_of(last);
         }
       } else {
         continue;
       }
       add(c, call, covered);
     }
+  }
+
+  using LastOnStreams = std::map<std::uint32_t, Source>;  // by trace lane
+
+  static std::vector<Source> all_of(const LastOnStreams& last) {
+    std::vector<Source> all;
+    for (const auto& [lane, w] : last) all.push_back(w);
+    return all;
+  }
+
+  // Where there are very many streams: those that got work since the thread waited for all of them the last time, those that were
+  // still busy then, and the one that had ended last, which stands for all others.
+  std::vector<Source> since_last_sync(const Call& call, const LastOnStreams& last) {
+    const auto [it, first] = waited_.try_emplace(call.lane);
+    Waited& waited = it->second;
+    std::vector<Source> sources;
+    if (first || news_.size() - waited.news > last.size()) {
+      sources = all_of(last);
+    } else {
+      std::vector<std::uint32_t> lanes = waited.busy;
+      lanes.insert(lanes.end(), news_.begin() + static_cast<std::ptrdiff_t>(waited.news), news_.end());
+      std::sort(lanes.begin(), lanes.end());
+      lanes.erase(std::unique(lanes.begin(), lanes.end()), lanes.end());
+      for (const std::uint32_t lane : lanes) sources.push_back(last.at(lane));
+      if (waited.latest.valid()) sources.push_back(waited.latest);
+    }
+    waited.news = news_.size();
+    waited.busy.clear();
+    for (const Source w : sources) {
+      if (s_.gpu(w).end > call.end) {
+        waited.busy.push_back(s_.gpu(w).lane);
+      } else if (!waited.latest.valid() || s_.gpu(w).end > s_.gpu(waited.latest).end) {
+        waited.latest = w;
+      }
+    }
+    return sources;
   }
 
   void add(std::uint32_t c, const Call& call, const std::vector<Source>& covered) {
@@ -120,8 +159,18 @@ class SyncRule {
     }
   }
 
+  // More streams than a GPU runs kernels at once: no program needs them, and every call would wait for each of them.
+  static constexpr std::size_t kMostStreams = 128;
+  struct Waited {
+    std::size_t news = 0;             // how many it has seen
+    std::vector<std::uint32_t> busy;  // streams it did not wait for, as they went on
+    Source latest;
+  };
+
   StepState& s_;
   std::vector<SyncCall> syncs_;
+  std::vector<std::uint32_t> news_;                    // streams, in the order in which they got work
+  std::unordered_map<std::uint32_t, Waited> waited_;   // by trace lane of a thread
 };
 
 }  // namespace

@@ -31,8 +31,10 @@ std::size_t schedule(std::vector<ScheduledNode>& nodes, const std::unordered_map
 
   std::vector<Ns> free(lanes, 0);
   std::vector<Ns> ready(count, 0);
+  // Damaged durations add up beyond what a time holds: nothing starts later than this, which is what the file itself could say.
+  constexpr Ns kLatest = (std::int64_t{1} << 52) * 1000;
   const auto run = [&](std::uint32_t n) {
-    nodes[n].start = std::max(ready[n], free[nodes[n].lane]);
+    nodes[n].start = std::min(std::max(ready[n], free[nodes[n].lane]), kLatest);
     free[nodes[n].lane] = nodes[n].start + nodes[n].duration;
     return free[nodes[n].lane];
   };
