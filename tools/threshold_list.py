@@ -46,6 +46,9 @@ THRESHOLDS: dict[str, dict[str, str]] = {
         "kImprecise": "a clock that is read imprecisely from one of another domain",
         "kOneIn": "rows that went wrong from a clock that is off",
     },
-    "src/trace/step_repetition.cpp": {"kSame": "steps that differ a little from other work", "kLonger": "a rest between steps from one between layers"},
+    "src/trace/step_ranges.hpp": {"kSame": "steps that differ a little from other work"},
+    "src/trace/step_repetition.cpp": {"kLonger": "a rest between steps from one between layers"},
+    "src/trace/step_anchors.cpp": {"kOdd": "a step that differs now and then from other work"},
+    "src/trace/steps.cpp": {"kLargestLayer": "a step of a solver from a layer of a network"},
     "src/trace/step_ranges.cpp": {"kIdle": "a period from a pause", "kClose": "ranges that follow each other from ranges with work between them"},
 }

@@ -13,9 +13,8 @@ namespace foretrace::trace {
 
 namespace {
 
-// Kernels more or less in a step than in the others: one in fifty, as in step_repetition.cpp, and never more than this many, so that
-// the comparison of long steps takes linear time.
-constexpr std::size_t kSame = 50;
+// Kernels more or less in a step than in the others: one in kSame, and never more than this many, so that the comparison of long steps
+// takes linear time.
 constexpr std::size_t kMostEdits = 64;
 // One step in ten may differ (it writes results); one more is another kind of program.
 constexpr std::size_t kOdd = 10;

@@ -56,6 +56,8 @@ std::vector<Step> steps_between_ends(const Trace& trace, const RangeSet& set);
 /// One range alone in its file.
 Step lone_step(const Trace& trace, std::uint32_t range);
 
+/// Kernels that differ from one step to the next (another algorithm, a logging step), of each step: one in so many.
+inline constexpr std::size_t kSame = 50;
 /// A "step" of fewer tasks is a layer, or a loop inside of one.
 inline constexpr std::size_t kFewestTasks = 8;
 

@@ -11,9 +11,6 @@ namespace foretrace::trace {
 
 namespace {
 
-// Kernels that differ from one step to the next (another algorithm, a logging step), of each period: one in fifty.
-constexpr std::size_t kSame = 50;
-
 // Names looked at for how far apart they return. One may be a kernel that only some steps have.
 constexpr std::size_t kNames = 8;
 // Comparisons per place of the sequence before the search gives up: only sequences made to be hard need more.
