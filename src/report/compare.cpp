@@ -57,15 +57,25 @@ std::vector<const Cause*> first_causes(const Comparison& c) {
 
 std::string_view decided_words(DecidedBy decided) {
   return decided == DecidedBy::kUser       ? "the steps you measured without the profiler decide"
-         : decided == DecidedBy::kRecorded ? "the recorder's steps without the profiler decide"
-                                           : "the traced steps decide, the profiler's own time included";
+         : decided == DecidedBy::kRecorded  ? "the recorder's steps without the profiler decide"
+         : decided == DecidedBy::kEstimated ? "the step without the profiler decides, estimated from the trace"
+                                            : "the traced steps decide, the profiler's own time included";
 }
 
-std::string gate_words(const Comparison& c) {
-  if (!c.gate_failed()) {
-    return fmt::format("The gate of {:g} % holds: {:+.1f} % with a noise of {:.1f} %.", *c.gate_pct, c.change_pct,
-                       c.noise_pct);
+// The figure that an outcome rests on.
+std::string evidence_words(const Comparison& c) {
+  if (!c.decided_by_parts) return fmt::format("{:+.1f} % with a noise of {:.1f} %", c.change_pct, c.noise_pct);
+  const compare::Part* most = &c.parts.front();
+  for (const compare::Part& part : c.parts) {
+    if (std::abs(part.step_pct) > std::abs(most->step_pct)) most = &part;
   }
+  std::string out = fmt::format("{:+.1f} % with a noise of {:.1f} %, from the parts of the step", c.from_parts.pct,
+                                c.from_parts.noise_pct);
+  if (std::abs(most->step_pct) > 0.05) out += fmt::format(" ({} {:+.1f} %)", most->name, most->change.pct);
+  return out;
+}
+
+std::string failed_words(const Comparison& c) {
   std::string why = "nothing single stands out; the tables show where the time went";
   for (const Cause& cause : c.causes) {
     if (cause.kind == CauseKind::kMemory || cause.kind == CauseKind::kRecording || (cause.time <= 0 && !leads(cause)))
@@ -73,8 +83,16 @@ std::string gate_words(const Comparison& c) {
     why = cause_words(cause);
     break;
   }
-  return fmt::format("The gate of {:g} % fails: the step is slower by {:.1f} %, noise {:.1f} %. What did it: {}.",
-                     *c.gate_pct, c.change_pct, c.noise_pct, why);
+  return fmt::format("The gate of {:g} % failed: {}. Main cause: {}.", *c.gate_pct, evidence_words(c), why);
+}
+
+std::string gate_words(const Comparison& c) {
+  if (*c.outcome == compare::Outcome::kFailed) return failed_words(c);
+  if (*c.outcome == compare::Outcome::kPassed)
+    return fmt::format("The gate of {:g} % passed: {}.", *c.gate_pct, evidence_words(c));
+  return fmt::format("The gate of {:g} % is inconclusive: {}. {}.", *c.gate_pct, evidence_words(c),
+                     c.recordings_needed ? fmt::format("About {} recordings per side would decide", *c.recordings_needed)
+                                         : "More recordings per side are not likely to decide");
 }
 
 void table_text(std::string& out, const std::string& title, const std::vector<compare::Row>& rows,
@@ -168,7 +186,7 @@ std::vector<std::string> sentences(const Comparison& c) {
     out.push_back(fmt::format("These are two ranks of a job: {} before, {} after.", *c.before.rank, *c.after.rank));
   }
   if (c.verdict) out.push_back(verdict_words(*c.verdict));
-  if (c.gate_pct) out.push_back(gate_words(c));
+  if (c.outcome) out.push_back(gate_words(c));
   return out;
 }
 

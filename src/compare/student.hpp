@@ -1,0 +1,12 @@
+#pragma once
+// Student's t distribution: how far a mean of few values may be off by chance.
+
+namespace foretrace::compare {
+
+/// Probability that chance gives a value at least `t` standard errors from zero, in either direction.
+double two_sided_p(double t, double freedom);
+
+/// The number of standard errors that chance exceeds in 5 of 100, in either direction: 1.96 for many degrees of freedom, 2.57 for five.
+double quantile_95(double freedom);
+
+}  // namespace foretrace::compare
