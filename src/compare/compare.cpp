@@ -70,7 +70,7 @@ Figures figures_of(const std::vector<Profile>& recordings, DecidedBy decided) {
   const graph::Graph& graph = decided == DecidedBy::kTraced ? *shown.traced_graph : shown.graph();
   const bool timed = decided == DecidedBy::kUser || decided == DecidedBy::kRecorded;
   const auto of_step = [&](const Sigma& host) {
-    const double cpu = follows_cpu(graph, host.value);
+    const double cpu = follows_host(graph, host.value);
     return Sigma{std::hypot(std::hypot(cpu, noise.gpu.value), steps_error),
                  cpu > noise.gpu.value ? host.programs : noise.gpu.programs};
   };
@@ -188,11 +188,15 @@ void judge_gate(Comparison& c, const std::vector<Profile>& before, const std::ve
   if (!c.gate_pct) return;
   const bool recorded_alike = std::none_of(c.causes.begin(), c.causes.end(),
                                            [](const Cause& cause) { return cause.kind == CauseKind::kRecording; });
-  Evidence evidence{step, {}, before.size(), after.size()};
-  if (!c.parts.empty() && recorded_alike && c.decided != DecidedBy::kUser) evidence.parts = parts.step;
+  Evidence evidence{step, {}, {}, before.size(), after.size()};
+  if (!c.parts.empty() && recorded_alike && c.decided != DecidedBy::kUser) {
+    evidence.parts = parts.step;
+    evidence.certain_parts = parts.certain;
+  }
   const Judgement found = judge(evidence, *c.gate_pct);
   c.outcome = found.outcome;
   c.decided_by_parts = found.by_parts;
+  c.decisive = to_change(found.decisive);
   c.recordings_needed = found.recordings_needed;
 }
 

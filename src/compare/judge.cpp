@@ -13,9 +13,9 @@ constexpr std::size_t kMostRecordings = 100;
 
 bool failed(const Estimate& e, double gate) { return e.low() > gate; }
 
-// A change within one standard error of zero is no sign of a slowdown, however narrow the gate.
+// Not slower by more than the gate, or not slower beyond noise.
 bool passed(const Estimate& e, double gate) {
-  return e.noise() <= std::max(gate, std::log1p(kLargestNoise)) && e.change <= std::max(gate, e.error);
+  return e.noise() <= std::max(gate, std::log1p(kLargestNoise)) && (e.change <= gate || e.low() <= 0);
 }
 
 }  // namespace
@@ -27,10 +27,15 @@ Judgement judge(const Evidence& evidence, double gate_pct) {
   Judgement out;
   out.by_parts = parts.noise() < step.noise();
   const Estimate& best = out.by_parts ? parts : step;
-  if (failed(step, gate) || failed(parts, gate)) {
+  out.decisive = best;
+  const bool certain = evidence.certain_parts && failed(*evidence.certain_parts, gate);
+  // A slower part fails the gate unless the step's own figure excludes what it would do to the step.
+  const bool slower_part = failed(parts, gate) || (certain && step.high() > evidence.certain_parts->low());
+  if (failed(step, gate) || slower_part) {
     out.outcome = Outcome::kFailed;
     out.by_parts = !failed(step, gate);
-  } else if (passed(best, gate) || std::max(step.high(), parts.high()) <= gate) {
+    out.decisive = failed(step, gate) ? step : failed(parts, gate) ? parts : *evidence.certain_parts;
+  } else if (!certain && (passed(best, gate) || std::max(step.high(), parts.high()) <= gate)) {
     out.outcome = Outcome::kPassed;
   } else {
     const std::size_t now = std::min(evidence.before, evidence.after);

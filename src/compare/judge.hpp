@@ -13,17 +13,19 @@ namespace foretrace::compare {
 struct Evidence {
   Estimate step;
   std::optional<Estimate> parts;
+  std::optional<Estimate> certain_parts;  ///< what follows from the parts that changed beyond their own noise
   std::size_t before = 1, after = 1;  ///< recordings
 };
 
 struct Judgement {
   Outcome outcome = Outcome::kInconclusive;
   bool by_parts = false;
+  Estimate decisive;  ///< the change that the outcome rests on
   std::optional<std::size_t> recordings_needed;  ///< per side, of an inconclusive outcome
 };
 
-/// Failed: one of the two is slower than the gate beyond its noise. Passed: the more precise one is precise enough and shows no slowdown
-/// beyond the gate, or both exclude one.
+/// Failed: the step's figure or its parts are slower than the gate beyond noise. Passed: the more precise of the two is precise enough and
+/// shows no slowdown beyond the gate, or both exclude one; and no part that is slower for certain says otherwise.
 Judgement judge(const Evidence& evidence, double gate_pct);
 
 }  // namespace foretrace::compare

@@ -70,85 +70,113 @@ double mean(const std::vector<double>& values) {
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
 }
 
+// The step when each part takes the multiple of its time that is estimated; parts without an estimate stay.
+Estimate together(const Graph& g, const std::array<std::optional<Estimate>, kKinds>& parts) {
+  Factors all = {1, 1, 1};
+  for (std::size_t k = 0; k < kKinds; ++k) all[k] = parts[k] ? std::exp(parts[k]->change) : 1;
+  const double then = step_with(g, all);
+  Estimate out;
+  out.change = std::log(then / step_with(g, {1, 1, 1}));
+  double largest = 0;
+  for (std::size_t k = 0; k < kKinds; ++k) {
+    if (!parts[k]) continue;
+    Factors slower = all, faster = all;
+    slower[k] *= std::exp(parts[k]->error);
+    faster[k] /= std::exp(parts[k]->error);
+    const double error = parts[k]->error > 0 ? std::max(std::log(step_with(g, slower) / then), std::log(then / step_with(g, faster))) : 0;
+    out.error = std::hypot(out.error, error);
+    out.own = parts[k]->own;
+    if (error >= largest) {
+      out.freedom = parts[k]->freedom;
+      largest = error;
+    }
+  }
+  return out;
+}
+
 Part part(std::string name, const Times& t, const Estimate& e, double step_change) {
   return {std::move(name), std::llround(mean(t.before)), std::llround(mean(t.after)), to_change(e), 100 * std::expm1(step_change)};
 }
 
-// Weighted median distance of the items' ratios from their common ratio.
+// Whether the items of one side take the same multiple of the other side's time. Two recordings differ in every operation; a copy differs
+// in none, but for the rounding of times.
 template <class Items>
-double scatter(const Items& before, const Items& after) {
-  if (before.empty() && after.empty()) return 0;
+bool same_multiple(const Items& before, const Items& after) {
+  // Too few items say nothing: they agree with any ratio. Then only equal times are a copy.
+  constexpr std::size_t kFew = 20;
   std::vector<std::pair<double, double>> ratios;
   for (const auto& [key, item] : before) {
     const auto at = after.find(key);
-    if (at != after.end() && item.ns > 0 && at->second.ns > 0) ratios.emplace_back(std::log(at->second.ns / item.ns), item.ns);
+    if (at == after.end() || (item.ns > 0) != (at->second.ns > 0)) return false;
+    if (item.ns > 0) ratios.emplace_back(std::log(at->second.ns / item.ns), item.ns);
   }
-  const double common = weighted_median(ratios, 0);
-  for (auto& [ratio, weight] : ratios) ratio = std::abs(ratio - common);
-  return weighted_median(std::move(ratios), 1);
+  const double common = ratios.size() < kFew ? 0 : weighted_median(ratios, 0);
+  double off = 0, all = 0;
+  for (const auto& [ratio, weight] : ratios) {
+    off += weight * std::abs(ratio - common);
+    all += weight;
+  }
+  // Far below what the quietest kernel varies by.
+  return off <= all * Noise::table().long_kernel / 2;
 }
 
 }  // namespace
 
-double follows_cpu(const Graph& g, double sigma) {
+double follows_host(const Graph& g, double sigma) {
   const double now = step_with(g, {1, 1, 1});
   if (now <= 0) return sigma;
-  const double slower = step_with(g, {1, std::exp(sigma), 1}), faster = step_with(g, {1, std::exp(-sigma), 1});
-  return std::max(std::log(slower / now), faster > 0 ? std::log(now / faster) : sigma);
+  double out = 0;
+  // A collective ends when the slowest rank arrives, so it varies like the CPU.
+  for (const Kind kind : {kCpu, kCommunication}) {
+    Factors slower = {1, 1, 1}, faster = {1, 1, 1};
+    slower[kind] = std::exp(sigma);
+    faster[kind] = std::exp(-sigma);
+    const double least = step_with(g, faster);
+    out = std::hypot(out, std::max(std::log(step_with(g, slower) / now), least > 0 ? std::log(now / least) : sigma));
+  }
+  return out;
 }
 
 bool are_copies(const Profile& before, const Profile& after) {
-  // Far below what the quietest kernel varies by, and above the rounding of times to nanoseconds.
-  const double least = Noise::table().long_kernel / 2;
-  return scatter(before.cpu, after.cpu) < least && scatter(before.gpu, after.gpu) < least;
+  return same_multiple(before.cpu, after.cpu) && same_multiple(before.gpu, after.gpu);
 }
 
 StepParts step_parts(const std::vector<Profile>& before, const std::vector<Profile>& after, bool copies) {
   const Noise& noise = Noise::table();
+  constexpr std::array<const char*, kKinds> kNames = {"GPU work", "CPU work", "communication"};
   const std::array<Times, kKinds> t = {
       times(before, after, [](const Profile& p) { return p.gpu_ns - communication_of(p); }),
       times(before, after, [](const Profile& p) { return p.cpu_ns; }), times(before, after, communication_of)};
-  // A collective ends when the slowest rank arrives, so it varies like the CPU.
-  constexpr std::array<const char*, kKinds> kNames = {"GPU work", "CPU work", "communication"};
   const std::array<Sigma, kKinds> alone = {noise.gpu, noise.host_sessions, noise.host_sessions};
   const std::array<Sigma, kKinds> prior = {noise.gpu, noise.host_traced, noise.host_traced};
   const Graph& g = before.front().graph();
   const double now = step_with(g, {1, 1, 1});
   StepParts out;
   if (now <= 0) return out;
-  std::array<std::optional<Estimate>, kKinds> known;
-  Factors all = {1, 1, 1};
+  std::array<std::optional<Estimate>, kKinds> known, beyond_noise;
   for (std::size_t k = 0; k < kKinds; ++k) {
     if (!t[k].known()) continue;
     known[k] = estimate(t[k].before, t[k].after, alone[k], prior[k]);
     if (copies) known[k]->error = 0;
-    all[k] = std::exp(known[k]->change);
-  }
-  const double then = step_with(g, all);
-  double largest = 0;
-  for (std::size_t k = 0; k < kKinds; ++k) {
-    if (!known[k]) continue;
-    Factors only = {1, 1, 1}, slower = all, faster = all;
-    only[k] = all[k];
-    slower[k] *= std::exp(known[k]->error);
-    faster[k] /= std::exp(known[k]->error);
+    if (std::abs(known[k]->change) > known[k]->noise()) beyond_noise[k] = known[k];
+    Factors only = {1, 1, 1};
+    only[k] = std::exp(known[k]->change);
     out.parts.push_back(part(kNames[k], t[k], *known[k], std::log(step_with(g, only) / now)));
-    if (copies) continue;
-    const double error = std::max(std::log(step_with(g, slower) / then), std::log(then / step_with(g, faster)));
-    out.step.error = std::hypot(out.step.error, error);
-    if (error >= largest) out.step.freedom = known[k]->freedom, largest = error;
-    out.step.own = known[k]->own;
   }
-  // Waits have no time of their own to compare: what they add to the step is what counts.
+  out.step = together(g, known);
+  if (std::any_of(beyond_noise.begin(), beyond_noise.end(), [](const auto& e) { return e.has_value(); })) {
+    out.certain = together(g, beyond_noise);
+  }
+  // Waits have no work of their own to compare: what they add to the step is what counts.
   const Times waits = times(before, after, [](const Profile& p) { return waits_of(p.graph()); });
+  if (!waits.known()) return out;
+  Estimate e = estimate(waits.before, waits.after, noise.host_sessions, noise.host_traced);
+  if (copies) e.error = 0;
   const double added = (mean(waits.after) - mean(waits.before)) / now;
-  if (waits.known()) {
-    Estimate e = estimate(waits.before, waits.after, noise.host_sessions, noise.host_traced);
-    if (copies) e.error = 0;
-    out.parts.push_back(part("waits", waits, e, std::log1p(added)));
-    out.step.error = std::hypot(out.step.error, e.error * std::max(mean(waits.before), mean(waits.after)) / then);
-  }
-  out.step.change = std::log(std::max(then / now + added, 0.01));
+  out.parts.push_back(part("waits", waits, e, std::log1p(added)));
+  const double then = std::exp(out.step.change);
+  out.step.error = std::hypot(out.step.error, e.error * std::max(mean(waits.before), mean(waits.after)) / (now * then));
+  out.step.change = std::log(std::max(then + added, then / 2));
   return out;
 }
 

@@ -86,6 +86,11 @@ std::string to_json(const compare::Comparison& c) {
   json.key("from_parts").begin_object();
   write_change(json, c.from_parts);
   json.end_object();
+  if (c.outcome) {
+    json.key("decisive").begin_object();
+    write_change(json, c.decisive);
+    json.end_object();
+  }
   json.objects("parts", c.parts, [&](const compare::Part& part) {
     json.member("name", part.name).member_ms("before_ms", part.before).member_ms("after_ms", part.after);
     write_change(json, part.change);
@@ -129,6 +134,14 @@ std::string to_markdown(const compare::Comparison& c, std::size_t top) {
     out += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", name, short_ms(side->step),
                        short_ms(side->traced), short_ms(side->gpu_time), short_ms(side->cpu_time),
                        gigabytes(side->peak_bytes), side->launches, side->syncs);
+  }
+  if (!c.parts.empty()) {
+    out += "\n| part | before ms | after ms | change % | noise % | p | step % |\n|---|--:|--:|--:|--:|--:|--:|\n";
+  }
+  for (const compare::Part& part : c.parts) {
+    out += fmt::format("| {} | {} | {} | {:+.1f} | {:.1f} | {} | {:+.1f} |\n", part.name, format_ms(part.before),
+                       format_ms(part.after), part.change.pct, part.change.noise_pct, p_text(part.change.p_value),
+                       part.step_pct);
   }
   for (const auto& [title, rows] : named_tables(c.tables)) {
     if (rows->empty()) continue;

@@ -136,6 +136,7 @@ struct Comparison {
   std::optional<double> gate_pct;
   std::optional<Outcome> outcome;  ///< with a gate
   bool decided_by_parts = false;   ///< the outcome follows from the parts, which say more than the step's own figure
+  Change decisive;                 ///< of the step: the change that the outcome rests on
   /// Inconclusive: recordings per side that would decide if change and spread stayed the same; nothing: more than anybody makes.
   std::optional<std::size_t> recordings_needed;
   std::optional<Verdict> verdict;  ///< of Options::whatif; where only the GPU differs and nothing is asked, of the move
