@@ -222,10 +222,14 @@ Result<Comparison> compare(const std::vector<const trace::Trace*>& before,
   c.low_pct = change.low_pct;
   c.high_pct = change.high_pct;
   c.p_value = change.p_value;
-  c.noise_from = copies     ? "none, one side is a copy of the other"
-                 : step.own ? fmt::format("what these {} recordings differ by", left.size() + right.size())
-                            : "what recordings of unchanged programs differ by; several recordings per side would measure "
-                              "it for this program";
+  if (copies) {
+    c.noise_from = "none, one side is a copy of the other";
+  } else if (step.own) {
+    c.noise_from = fmt::format("what these {} recordings differ by", left.size() + right.size());
+  } else {
+    c.noise_from =
+        "what recordings of unchanged programs differ by; several recordings per side would measure it for this program";
+  }
   c.causes = differences(a, b);
   const bool explained =
       std::any_of(c.causes.begin(), c.causes.end(), [](const Cause& x) { return x.kind == CauseKind::kSetup; });
