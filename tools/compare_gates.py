@@ -26,7 +26,7 @@ import recordings
 GATE_PCT = 3
 FACTORS = (1.05, 1.1, 1.2, 1.25, 1.5, 1.8)
 FAMILY_FACTOR, FAMILY_SHARE = 1.8, 0.2
-APART = (1, 3, 5, 7)  # recordings of a pair, in the order they were made
+APART = (2, 5)  # recordings of a pair, in the order they were made
 SPLITS = 10
 FIVE = 5
 LIMITS = Path(__file__).resolve().parent / "compare_limits.json"
@@ -91,7 +91,7 @@ class Slowed:
 
 def ordered_pairs(files: list[Path], fast: bool) -> list[tuple[Path, Path]]:
     count = len(files)
-    apart = APART[2:3] if fast else APART
+    apart = APART[1:] if fast else APART
     found = {(i, (i + k) % count) for i in range(count) for k in apart if (i + k) % count != i}
     chosen = [(files[a], files[b]) for a, b in sorted(found)]
     return chosen[:: max(1, len(chosen) // 3)] if fast else chosen

@@ -2,7 +2,7 @@
 
 Each figure is a standard deviation of log time, pooled over programs: the root of the mean variance, every program counting once, because
 recordings of one program share its conditions. Its error is the jackknife's over programs. `left_out` judges every program by the
-others: the share of its pairs of recordings that differ by less than the 95 % interval the program would give them.
+others: the share of its pairs of recordings that differ by less than the 99 % interval that one recording per side gets.
 """
 
 import itertools
@@ -49,11 +49,11 @@ def jackknife(values: Values, figure: Callable[[Values], float]) -> float:
     return math.sqrt((len(parts) - 1) / len(parts) * sum((p - fmean(parts)) ** 2 for p in parts))
 
 
-def quantile_95(freedom: int) -> float:
+def quantile_99(freedom: int) -> float:
     """Of Student's t, by integrating its density."""
     constant = math.gamma((freedom + 1) / 2) / (math.sqrt(freedom * math.pi) * math.gamma(freedom / 2))
     step, t, mass = 0.001, 0.0, 0.0
-    while mass < 0.475:
+    while mass < 0.495:
         mass += step * constant * (1 + (t + step / 2) ** 2 / freedom) ** (-(freedom + 1) / 2)
         t += step
     return t
@@ -71,6 +71,7 @@ def collect(program: Path) -> dict[str, tuple[Values, Callable[[Values], float]]
     for model, files in recordings.repeated().items():
         answers = compared(program, files)
         add("host_traced", model, [part(a, "CPU work") for a in answers])
+        add("host_sessions", model, [part(a, "CPU work") for a in answers])
         add("gpu", model, [part(a, "GPU work") for a in answers])
         add("common", model, [a["after"]["gpu_ms"] for a in answers])
         kernels([a["tables"] for a in answers], lambda figure, times, model=model: add(figure, model, times))
@@ -114,12 +115,12 @@ def left_out(program: Path) -> list[str]:
         shares = {}
         for model, groups in values.items():
             others = {k: v for k, v in values.items() if k != model}
-            limit = quantile_95(len(others)) * figure(others) * math.sqrt(2)
+            limit = quantile_99(len(others)) * figure(others) * math.sqrt(2)
             inside = [abs(a - b) <= limit for group in groups for a, b in itertools.combinations(group, 2)]
             shares[model] = fmean(inside)
         worst = min(shares, key=lambda m: shares[m])
         lines.append(f"{name}: {100 * figure(values):.2f} % over {len(values)} programs; each by the others: {100 * fmean(shares.values()):.1f} % of its "
-                     f"pairs inside the 95 % interval, worst {worst} {100 * shares[worst]:.0f} %")
+                     f"pairs inside the 99 % interval, worst {worst} {100 * shares[worst]:.0f} %")
     return lines
 
 

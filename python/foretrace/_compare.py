@@ -36,7 +36,7 @@ class ComparedPart:
     after_ms: float
     change_pct: float
     noise_pct: float
-    low_pct: float  # 95 % interval of the change
+    low_pct: float  # interval of the change: 95 %, or 99 % with one recording per side
     high_pct: float
     p_value: float
     step_pct: float

@@ -69,8 +69,11 @@ Figures figures_of(const std::vector<Profile>& recordings, DecidedBy decided) {
   const Profile& shown = recordings.front();
   const graph::Graph& graph = decided == DecidedBy::kTraced ? *shown.traced_graph : shown.graph();
   const bool timed = decided == DecidedBy::kUser || decided == DecidedBy::kRecorded;
+  // A step that hides some of its CPU time follows a large change more than a small one: asked with a large one.
+  const double large = noise.host_sessions.value;
+  const double follows = follows_host(graph, large) / large;
   const auto of_step = [&](const Sigma& host) {
-    const double cpu = follows_host(graph, host.value);
+    const double cpu = follows * host.value;
     return Sigma{std::hypot(std::hypot(cpu, noise.gpu.value), steps_error),
                  cpu > noise.gpu.value ? host.programs : noise.gpu.programs};
   };

@@ -18,7 +18,7 @@ struct Sigma {
 struct Noise {
   Sigma host_clean;         ///< a CPU-bound step without the profiler
   Sigma host_traced;        ///< CPU time as traced, recordings made one after the other
-  Sigma host_sessions;      ///< the same, recordings of different days
+  Sigma host_sessions;      ///< the same of any two recordings, many of different days
   Sigma gpu;                ///< GPU time of the same work, and a step that is bound by it
   double common = 0;        ///< of all kernels together: the GPU's clock
   double long_kernel = 0;   ///< of one kernel of 50 us or more
@@ -35,7 +35,7 @@ struct Estimate {
   double error = 0;
   double freedom = 1;  ///< degrees of freedom behind the error
   bool own = false;    ///< the error is from the recordings themselves
-  /// Half of the 95 % interval: smaller changes may be chance.
+  /// Half of the interval of the change: of 95 %, or of 99 % where the error is other programs'. Smaller changes may be chance.
   [[nodiscard]] double noise() const;
   [[nodiscard]] double low() const { return change - noise(); }
   [[nodiscard]] double high() const { return change + noise(); }

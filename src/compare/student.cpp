@@ -42,11 +42,11 @@ double two_sided_p(double t, double freedom) {
   return incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t));
 }
 
-double quantile_95(double freedom) {
+double two_sided_quantile(double probability, double freedom) {
   double low = 0, high = 1000;
   for (int halving = 0; halving < 60; ++halving) {
     const double middle = (low + high) / 2;
-    (two_sided_p(middle, freedom) > 0.05 ? low : high) = middle;
+    (two_sided_p(middle, freedom) > probability ? low : high) = middle;
   }
   return high;
 }

@@ -123,7 +123,7 @@ void parts_text(std::string& out, const std::vector<compare::Part>& parts, const
                fmt::format("{:.1f}", part.change.noise_pct), p_text(part.change.p_value),
                fmt::format("{:+.1f}", part.step_pct)});
   }
-  table.note("step %: the change of the step without the profiler if only this part changed.");
+  table.note(fmt::format("{}: the change of the step without the profiler if only this part changed.", "step %"));
   out += "\n" + table.render(style);
 }
 

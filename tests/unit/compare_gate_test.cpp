@@ -22,8 +22,8 @@ constexpr double kGate = 3;
 
 // A change by a factor, known to a 95 % interval of `noise` in logarithms.
 Estimate known(double factor, double noise) {
-  Estimate e{std::log(factor), 0, 20, false};
-  e.error = noise / quantile_95(e.freedom);
+  Estimate e{std::log(factor), 0, 20, true};
+  e.error = noise / two_sided_quantile(0.05, e.freedom);
   return e;
 }
 
@@ -32,10 +32,11 @@ Outcome outcome(const Estimate& step, std::optional<Estimate> parts = {}, std::o
 }
 
 TEST(CompareGate, StudentsDistributionIsThatOfTables) {
-  EXPECT_NEAR(quantile_95(1), 12.706, 1e-3);
-  EXPECT_NEAR(quantile_95(5), 2.571, 1e-3);
-  EXPECT_NEAR(quantile_95(30), 2.042, 1e-3);
-  EXPECT_NEAR(quantile_95(1e6), 1.960, 1e-3);
+  EXPECT_NEAR(two_sided_quantile(0.05, 1), 12.706, 1e-3);
+  EXPECT_NEAR(two_sided_quantile(0.05, 5), 2.571, 1e-3);
+  EXPECT_NEAR(two_sided_quantile(0.05, 30), 2.042, 1e-3);
+  EXPECT_NEAR(two_sided_quantile(0.05, 1e6), 1.960, 1e-3);
+  EXPECT_NEAR(two_sided_quantile(0.01, 10), 3.169, 1e-3);
   EXPECT_NEAR(two_sided_p(2.228, 10), 0.05, 1e-4);
   EXPECT_DOUBLE_EQ(two_sided_p(0, 10), 1);
 }
@@ -92,6 +93,9 @@ TEST(CompareGate, SeveralRecordingsMeasureTheirOwnNoise) {
   EXPECT_TRUE(many.own);
   EXPECT_GT(alone.noise(), std::log(1.05));
   EXPECT_LT(many.error, alone.error / 2);
+  // The noise of other programs is trusted less than a program's own.
+  EXPECT_NEAR(alone.noise() / alone.error, two_sided_quantile(0.01, 20), 1e-9);
+  EXPECT_NEAR(many.noise() / many.error, two_sided_quantile(0.05, 10), 1e-9);
   // Recordings that happen to agree do not claim to have no noise.
   EXPECT_GT(estimate({100, 100}, {100, 100}, table, table).error, 0.05);
 }

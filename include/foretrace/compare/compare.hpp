@@ -73,7 +73,7 @@ struct Cause {
 struct Change {
   double pct = 0;
   double noise_pct = 0;              ///< a change by this factor, up or down, may be chance
-  double low_pct = 0, high_pct = 0;  ///< 95 % interval
+  double low_pct = 0, high_pct = 0;  ///< the interval of 95 %; of 99 % with one recording per side
   double p_value = 1;                ///< probability that chance alone gives a change this large
 };
 
@@ -125,7 +125,7 @@ struct Comparison {
   std::string decided_why;    ///< "only one side has the recorder's figure"; empty when there is nothing to say
   double change_pct = 0;      ///< of the step; positive is slower
   double noise_pct = 0;       ///< a step slower by this, or faster by as large a factor, may be noise
-  double low_pct = 0, high_pct = 0;  ///< 95 % interval of the change
+  double low_pct = 0, high_pct = 0;  ///< the interval of the change
   double p_value = 1;                ///< probability that chance alone gives a change this large
   std::string noise_from;     ///< in words
   std::vector<Cause> causes;  ///< most important first
