@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from statistics import fmean
 
 import gates
 import recordings
@@ -29,6 +28,8 @@ FAMILY_FACTOR, FAMILY_SHARE = 1.8, 0.2
 APART = (2, 5)  # recordings of a pair, in the order they were made
 SPLITS = 10
 FIVE = 5
+OUTCOMES = ("passed", "failed", "inconclusive")
+SLACK_PCT = 2.0  # of the cases of a kind: one of a few that another model of the step turns
 LIMITS = Path(__file__).resolve().parent / "compare_limits.json"
 
 # What a gate has to reach, in percent of the cases of each kind: (figure, at most) or (figure, at least).
@@ -157,13 +158,13 @@ def study(program: Path, fast: bool, show: bool = False) -> dict[str, dict[str, 
                 print(f"  {kind}: {before[0].name} {after[0].name} {what}: {found}")
     figures: dict[str, dict[str, float]] = {}
     for kind, by in sorted(counts.items()):
-        for what, found in by.items():
-            whole = sum(found.values())
-            print(f"gate, {kind}, {what}: " + ", ".join(f"{o} {found[o]}" for o in ("passed", "failed", "inconclusive") if found[o]) + f" of {whole}")
-            for result in ("passed", "failed", "inconclusive"):
-                figures.setdefault(kind, {})[f"{what} {result}"] = 100 * found[result] / whole
-            if others := [o for o in found if o.startswith("error")]:
-                figures[kind][f"{what} not answered"] = 100 * fmean(o in others for o in found.elements())
+        for what, tally in by.items():
+            whole = sum(tally.values())
+            print(f"gate, {kind}, {what}: " + ", ".join(f"{o} {tally[o]}" for o in OUTCOMES if tally[o]) + f" of {whole}")
+            for result in OUTCOMES:
+                figures.setdefault(kind, {})[f"{what} {result}"] = 100 * tally[result] / whole
+            if errors := whole - sum(tally[o] for o in OUTCOMES):
+                figures[kind][f"{what} not answered"] = 100 * errors / whole
     return figures
 
 
@@ -184,6 +185,3 @@ def judge(figures: dict[str, dict[str, float]], fast: bool, update: bool) -> lis
         bad += gates.over(f"gate, {kind}", now, held.get(part, {}).get(kind, {}), SLACK_PCT, dict.fromkeys(AT_LEAST[kind], SLACK_PCT))
     bad += gates.vanished("gate", itertools.chain(*reached.values()), itertools.chain(*held.get(part, {}).values()))
     return bad
-
-
-SLACK_PCT = 2.0  # of the cases of a kind: one of a few that another model of the step turns

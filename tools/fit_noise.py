@@ -7,7 +7,7 @@ others: the share of its pairs of recordings that differ by less than the 99 % i
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import fmean, median, pstdev, variance
@@ -74,7 +74,8 @@ def collect(program: Path) -> dict[str, tuple[Values, Callable[[Values], float]]
         add("host_sessions", model, [part(a, "CPU work") for a in answers])
         add("gpu", model, [part(a, "GPU work") for a in answers])
         add("common", model, [a["after"]["gpu_ms"] for a in answers])
-        kernels([a["tables"] for a in answers], lambda figure, times, model=model: add(figure, model, times))
+        for figure, times in kernels([a["tables"] for a in answers]):
+            add(figure, model, times)
     for model, files in recordings.on_other_days().items():
         answers = compared(program, files)
         # Another job under the same name is not the same work.
@@ -87,19 +88,19 @@ def collect(program: Path) -> dict[str, tuple[Values, Callable[[Values], float]]
     return {name: (groups, how.get(name, pooled)) for name, groups in values.items()}
 
 
-def kernels(tables: list[dict], add: Callable[[str, list[float]], None]) -> None:
+def kernels(tables: list[dict]) -> Iterator[tuple[str, list[float]]]:
     """Kernels launched once a step show what one kernel varies by; operations of the CPU are taken relative to all others."""
     for row in tables[0]["kernels"]:
         times = [next((r["after_ms"] for r in t["kernels"] if r["name"] == row["name"]), 0) for t in tables]
         if row["after_count"] != 1 or min(times) <= 0:
             continue
         copy = "HtoD" in row["name"] or "DtoH" in row["name"]
-        add("host_copy" if copy else "short_kernel" if median(times) < 0.005 else "kernel" if median(times) < 0.05 else "long_kernel", times)
+        yield "host_copy" if copy else "short_kernel" if median(times) < 0.005 else "kernel" if median(times) < 0.05 else "long_kernel", times
     whole = [sum(r["after_ms"] for r in t["cpu_operations"]) for t in tables]
     for row in tables[0]["cpu_operations"]:
         times = [next((r["after_ms"] for r in t["cpu_operations"] if r["name"] == row["name"]), 0) for t in tables]
         if min(times) > 0.02 * max(whole):
-            add("cpu_op", [t / w for t, w in zip(times, whole)])
+            yield "cpu_op", [t / w for t, w in zip(times, whole)]
 
 
 def pairs(values: Values) -> int:
