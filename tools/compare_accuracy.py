@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Does `foretrace compare` find what changed, on recordings whose difference is known?
 
-    tools/compare_accuracy.py [--fast] [--gate]     tables; a fixed subset, in seconds; fails where something falls short
-    tools/compare_accuracy.py --write-noise         writes src/compare/noise/recordings.csv from the repeated recordings
+    tools/compare_accuracy.py [--fast] [--gate] [--update-limits]     tables; a fixed subset; fails where something falls short
+    tools/compare_accuracy.py --write-noise     writes src/compare/noise/recordings.csv from the repeated recordings (tools/fit_noise.py)
+    tools/compare_accuracy.py --left-out        how well that table fits a program that it was not made from
 
 named     base -> variant of every truth folder where both have a trace: the first sentence names the change, of a combination all parts
 same      all pairs of the repeated recordings of one step (data/h200-clean/recordings): no difference may be claimed in 95 %
 injected  one family of kernels with at least 5 % of GPU time made 5 % slower in a copy of a recording: found and named, against the
           recording itself and against another of the same program
+gates     `compare --gate 3` on unchanged and slowed recordings (tools/compare_gates.py); limits in tools/compare_limits.json
 whatif    `compare --whatif` on the pairs: GPU time and memory off by what tools/accuracy.py says of the row
 """
 
@@ -19,13 +21,13 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from statistics import median, pstdev
 
+import compare_gates
+import fit_noise
 import gates
-from truth import ROOT, Folder, Row, default_folders, gpu_ms_of_trace, whatifs_of
+from recordings import repeated
+from truth import Folder, Row, default_folders, gpu_ms_of_trace, whatifs_of
 
-RECORDINGS = ROOT / "data" / "h200-clean" / "recordings"
-NOISE = ROOT / "src" / "compare" / "noise" / "recordings.csv"
 LEAST_SHARE = 0.05  # of GPU time, for a family to be slowed
 SLOWER = 1.05
 # Variants that change how it was recorded, and what the first sentence then has to say.
@@ -72,15 +74,8 @@ def named(program: Path, fast: bool) -> tuple[int, int, list[str]]:
     return len(cases) - len(wrong), len(cases), wrong
 
 
-def by_model() -> dict[str, list[Path]]:
-    out: dict[str, list[Path]] = {}
-    for path in sorted(RECORDINGS.glob("*.json.gz")):
-        out.setdefault(path.name.split(".base")[0], []).append(path)
-    return out
-
-
 def same(program: Path, fast: bool) -> tuple[int, int, list[str]]:
-    cases = [pair for files in by_model().values() for pair in itertools.combinations(files, 2)]
+    cases = [pair for files in repeated().values() for pair in itertools.combinations(files, 2)]
     cases = cases[:: 15 if fast else 1]
     answers = each(program, [(str(a), str(b)) for a, b in cases])
     wrong = [f"{a.name} {b.name}: {(answer.get('sentences') or [answer.get('error')])[0]}" for (a, b), answer in zip(cases, answers)
@@ -102,7 +97,7 @@ def injected(program: Path, fast: bool) -> tuple[int, int, int, list[str], list[
     wrong, missed, found, crossed, cases = [], [], 0, 0, 0
     with tempfile.TemporaryDirectory() as folder:
         todo = []
-        for model, files in by_model().items():
+        for model, files in repeated().items():
             families = families_of(program, files[0])
             whole = sum(ms for ms, _ in families.values())
             for family, (ms, kernels) in sorted(families.items()):
@@ -172,58 +167,19 @@ def row_base(row):
     return next(r for r in Folder(row.folder).rows if r.model == row.model and r.variant == "base")
 
 
-def write_noise(program: Path) -> None:
-    """Standard deviations of log time between recordings of one program; the largest of the programs, so that none is claimed."""
-    spread: dict[str, list[float]] = {}
-    singles: dict[str, list[float]] = {}
-    for files in by_model().values():
-        answers = each(program, [(str(files[0]), str(f)) for f in files])
-        clean = [math.log(a["after"]["clean_ms"]) for a in answers]
-        traced = [math.log(a["after"]["traced_ms"]) for a in answers]
-        gpu = [math.log(a["after"]["gpu_ms"]) for a in answers]
-        bound = answers[0]["after"]["gpu_ms"] > 0.9 * answers[0]["after"]["clean_ms"]
-        spread.setdefault("gpu" if bound else "host_clean", []).append(pstdev(clean))
-        spread.setdefault("gpu" if bound else "host_traced", []).append(pstdev(traced))
-        spread.setdefault("common", []).append(pstdev(gpu))
-        collect_kernels([a["tables"] for a in answers], singles)
-    lines = ["# what,standard deviation of log time between recordings: written by tools/compare_accuracy.py --write-noise"]
-    for name in ("host_clean", "host_traced", "gpu", "common"):
-        lines.append(f"{name},{max(spread[name]):.4f}")
-    for name in ("long_kernel", "kernel", "short_kernel", "host_copy", "cpu_op"):
-        values = sorted(singles[name])
-        # Copies from the host have two speeds: the largest spread seen. Of the others three quarters scatter by less.
-        at = len(values) - 1 if name == "host_copy" else int(0.75 * len(values))
-        lines.append(f"{name},{values[at]:.4f}")
-    NOISE.write_text("\n".join(lines) + "\n")
-    print(NOISE.read_text(), end="")
-
-
-def collect_kernels(tables: list[dict], out: dict[str, list[float]]) -> None:
-    """Kernels launched once a step tell what one kernel scatters by; operations of the CPU against all others."""
-    for row in tables[0]["kernels"]:
-        count = row["after_count"]
-        values = [next((r["after_ms"] for r in t["kernels"] if r["name"] == row["name"]), 0) for t in tables]
-        if count != 1 or min(values) <= 0:
-            continue
-        copy = "HtoD" in row["name"] or "DtoH" in row["name"]
-        kind = "host_copy" if copy else "short_kernel" if median(values) < 0.005 else "kernel" if median(values) < 0.05 else "long_kernel"
-        out.setdefault(kind, []).append(pstdev(math.log(v) for v in values))
-    whole = [sum(r["after_ms"] for r in t["cpu_operations"]) for t in tables]
-    for row in tables[0]["cpu_operations"]:
-        values = [next((r["after_ms"] for r in t["cpu_operations"] if r["name"] == row["name"]), 0) for t in tables]
-        if min(values) > 0.02 * max(whole):
-            out.setdefault("cpu_op", []).append(pstdev(math.log(v / w) for v, w in zip(values, whole)))
-
-
 def main() -> int:
-    parser = gates.parser(__doc__, limits=False)
+    parser = gates.parser(__doc__)
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--write-noise", action="store_true")
-    parser.add_argument("--only", choices=["named", "same", "injected", "whatif"])
+    parser.add_argument("--left-out", action="store_true")
+    parser.add_argument("--only", choices=["named", "same", "injected", "whatif", "gates"])
     options = parser.parse_args()
     program = options.program
     if options.write_noise:
-        write_noise(program)
+        fit_noise.write(program)
+        return 0
+    if options.left_out:
+        print("\n".join(fit_noise.left_out(program)))
         return 0
     failed = False
     for name, needed in (("named", 1.0), ("same", 0.95), ("whatif", 1.0)):
@@ -240,6 +196,9 @@ def main() -> int:
         for line in wrong + missed:
             print(f"  {line}")
         failed |= found < cases or cases == 0
+    if options.only in (None, "gates"):
+        bad = compare_gates.judge(compare_gates.study(program, options.fast), options.fast, options.update_limits)
+        failed |= gates.verdict(bad, options.gate) != 0
     return int(options.gate and failed)
 
 

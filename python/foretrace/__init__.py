@@ -17,7 +17,7 @@
 
 _HOMES = {
     "_advice": "Advice Advised",
-    "_compare": "Cause Comparison compare",
+    "_compare": "Cause ComparedPart Comparison compare",
     "_contract": "Changes Effort Need Part Parts Stage",
     "_draft": "Draft",
     "_draft_memory": "MEMORY_KINDS DraftMemory",

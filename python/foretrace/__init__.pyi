@@ -10,6 +10,9 @@ from ._compare import (
     Cause as Cause,
 )
 from ._compare import (
+    ComparedPart as ComparedPart,
+)
+from ._compare import (
     Comparison as Comparison,
 )
 from ._compare import (
@@ -300,6 +303,7 @@ __all__ = [
     "Category",
     "Cause",
     "Changes",
+    "ComparedPart",
     "Comparison",
     "CriticalPath",
     "DeclinedError",

@@ -27,6 +27,21 @@ class Cause:
     whatif: str  # the change of the catalogue that it is; empty when it is none
 
 
+@dataclass(frozen=True)
+class ComparedPart:
+    """A part of the step on both sides, judged by its own noise. `step_pct`: the change of the step if only this part changed."""
+
+    name: str  # "GPU work", "CPU work", "communication", "waits"
+    before_ms: float
+    after_ms: float
+    change_pct: float
+    noise_pct: float
+    low_pct: float  # interval of the change: 95 %, or 99 % with one recording per side
+    high_pct: float
+    p_value: float
+    step_pct: float
+
+
 class Comparison(Report):
     """Is the step slower, by more than steps differ anyway, and what did it? `print` it, or use its properties."""
 
@@ -49,7 +64,7 @@ class Comparison(Report):
 
     @property
     def noise_pct(self) -> float:
-        """A step slower by this is not told from noise."""
+        """A step slower by this may be noise."""
         return float(self["noise_pct"])
 
     @property
@@ -58,8 +73,30 @@ class Comparison(Report):
 
     @property
     def passed(self) -> bool | None:
-        """Whether the gate held; None without one."""
-        return None if self["gate"] is None else self["gate"] == "passed"
+        """Whether the gate passed; None without one. An inconclusive gate has not passed: see `outcome`."""
+        return None if self["outcome"] is None else self["outcome"] == "passed"
+
+    @property
+    def outcome(self) -> str | None:
+        """"passed", "failed" or "inconclusive" (the recordings cannot tell); None without a gate."""
+        value: str | None = self["outcome"]
+        return value
+
+    @property
+    def recordings_needed(self) -> int | None:
+        """Recordings per side that would decide an inconclusive gate; None where it is decided, or where more than 100 would be needed."""
+        value: int | None = self["recordings_needed"]
+        return value
+
+    @property
+    def p_value(self) -> float:
+        """Probability that chance alone gives a change of the step this large."""
+        return float(self["p_value"])
+
+    @cached_property
+    def parts(self) -> tuple[ComparedPart, ...]:
+        """GPU work, CPU work, communication and waits."""
+        return tuple(ComparedPart(**part) for part in self["parts"])
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -98,8 +135,8 @@ def compare(before: Recording | Iterable[Recording], after: Recording | Iterable
     """What changed between two recordings, and whether the step got slower.
 
     Either side may be several recordings of the same program: what they differ by is then the noise. whatifs: BEFORE predicted
-    with these changes, stacked, against AFTER. gate: percent; `passed` says whether the step is slower by no more than that beyond
-    noise. before_ms, after_ms: the steps without the profiler, where the recorder did not store them.
+    with these changes, stacked, against AFTER. gate: percent; `outcome` says whether the step is slower by more than that beyond
+    noise, or that the recordings cannot tell. before_ms, after_ms: the steps without the profiler, where the recorder did not store them.
 
     >>> print(foretrace.compare("main.json.gz", "branch.json.gz", gate=3))
     """

@@ -38,6 +38,14 @@ Result<std::vector<trace::Trace>> side(const Request& request, const char* argum
   return load_recordings(files, request, argument);
 }
 
+// The exit code that the gate asks for; nothing where it passed or there is none.
+std::optional<int> gate_code(const compare::Comparison& result, std::string_view inconclusive_as) {
+  if (!result.outcome || *result.outcome == compare::Outcome::kPassed) return {};
+  if (*result.outcome == compare::Outcome::kFailed || inconclusive_as == "fail") return kGateFailed;
+  if (inconclusive_as == "pass") return {};
+  return kInconclusive;
+}
+
 Result<Answer> run_compare(const Request& request) {
   const Values& values = request.values;
   compare::Options options;
@@ -67,9 +75,8 @@ Result<Answer> run_compare(const Request& request) {
   return Answer{request.json              ? report::to_json(result)
                 : values.flag("markdown") ? report::to_markdown(result, request.style.top)
                                           : report::to_text(result, request.style),
-                result.gate_failed() ? kGateFailed
-                : declined           ? kDeclined
-                                     : kDone};
+                gate_code(result, values.text("inconclusive").value_or(""))
+                    .value_or(declined ? kDeclined : kDone)};
 }
 
 }  // namespace
@@ -88,9 +95,12 @@ Verb compare_verb() {
       .arguments = {{"BEFORE", "a trace file, or a folder with several recordings"},
                     {"AFTER", "the same, after the change"}},
       .options = {option(kNumber, "gate", "PCT", "",
-                         "exit with 1 when the step is slower by more than this, beyond noise")
+                         "exit with 1 when the step is slower by more than this, beyond noise; with 5 when the "
+                         "recordings cannot tell")
                       .letter_is('g')
                       .at_least(0),
+                  option(kText, "inconclusive", "AS", "", "treat an inconclusive gate as passed or failed: exit with 0 or 1")
+                      .one_of({"pass", "fail"}),
                   option(kText, "whatif", "WHATIF", "",
                          "predict BEFORE with this change and compare with AFTER; several are stacked")
                       .letter_is('w')

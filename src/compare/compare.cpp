@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compare/judge.hpp"
 #include "compare/noise.hpp"
 #include "compare/parts.hpp"
 #include "compare/profile.hpp"
+#include "compare/step_parts.hpp"
 #include "compare/verdict.hpp"
 
 namespace foretrace::compare {
@@ -50,20 +52,37 @@ Result<std::vector<Profile>> read(const std::vector<const trace::Trace*>& traces
 
 struct Figures {
   std::vector<double> steps;  // one per recording, ns
-  double usual = 0;           // spread of log time of one recording
+  Sigma alone, prior;         // noise of one recording: by itself, and of several made together
 };
 
 Figures figures_of(const std::vector<Profile>& recordings, DecidedBy decided) {
+  const Noise& noise = Noise::table();
   Figures out;
+  double steps_error = 0;
   for (const Profile& p : recordings) {
     const bool traced = decided == DecidedBy::kTraced;
-    const std::vector<double>& steps = traced ? p.traced_ns : p.clean_ns;
-    out.steps.push_back(traced ? middle(steps) : static_cast<double>(*p.clean));
-    const double swing = traced ? p.traced_swing : p.clean_swing;
-    out.usual = std::max(out.usual, std::hypot(std::hypot(swing, Noise::usual().gpu), median_error(steps)));
+    out.steps.push_back(traced                               ? middle(p.traced_ns)
+                        : decided == DecidedBy::kEstimated ? static_cast<double>(*p.estimated)
+                                                             : static_cast<double>(*p.clean));
+    steps_error = std::max(steps_error, median_error(traced ? p.traced_ns : p.clean_ns));
   }
+  const Profile& shown = recordings.front();
+  const graph::Graph& graph = decided == DecidedBy::kTraced ? *shown.traced_graph : shown.graph();
+  const bool timed = decided == DecidedBy::kUser || decided == DecidedBy::kRecorded;
+  // A step that hides some of its CPU time follows a large change more than a small one: asked with a large one.
+  const double large = noise.host_sessions.value;
+  const double follows = follows_host(graph, large) / large;
+  const auto of_step = [&](const Sigma& host) {
+    const double cpu = follows * host.value;
+    return Sigma{std::hypot(std::hypot(cpu, noise.gpu.value), steps_error),
+                 cpu > noise.gpu.value ? host.programs : noise.gpu.programs};
+  };
+  out.alone = of_step(timed ? noise.host_clean : noise.host_sessions);
+  out.prior = timed ? out.alone : of_step(noise.host_traced);
   return out;
 }
+
+Sigma larger(const Sigma& a, const Sigma& b) { return a.value > b.value ? a : b; }
 
 double mean(const std::vector<double>& values) {
   double sum = 0;
@@ -93,20 +112,23 @@ Side side_of(const std::vector<Profile>& recordings, const Profile& whole, const
   return out;
 }
 
-bool all_clean(const std::vector<Profile>& recordings) {
-  return std::all_of(recordings.begin(), recordings.end(), [](const Profile& p) { return p.clean.has_value(); });
+template <class Has>
+bool all(const std::vector<Profile>& recordings, Has has) {
+  return std::all_of(recordings.begin(), recordings.end(), has);
 }
 
 void decide(Comparison& c, const std::vector<Profile>& before, const std::vector<Profile>& after) {
-  const bool left = all_clean(before), right = all_clean(after);
+  const auto clean = [](const Profile& p) { return p.clean.has_value(); };
+  const auto estimated = [](const Profile& p) { return p.estimated.has_value(); };
+  const bool left = all(before, clean), right = all(after, clean);
   if (left && right) {
     c.decided =
         before.front().measured_by_user || after.front().measured_by_user ? DecidedBy::kUser : DecidedBy::kRecorded;
-  } else {
-    c.decided = DecidedBy::kTraced;
-    if (left != right) {
-      c.decided_why = fmt::format("only {} has a figure of the step without the profiler", left ? "BEFORE" : "AFTER");
-    }
+    return;
+  }
+  c.decided = all(before, estimated) && all(after, estimated) ? DecidedBy::kEstimated : DecidedBy::kTraced;
+  if (left != right) {
+    c.decided_why = fmt::format("only {} has a figure of the step without the profiler", left ? "BEFORE" : "AFTER");
   }
 }
 
@@ -123,8 +145,13 @@ void memory_cause(Comparison& c) {
 }  // namespace
 
 std::string_view to_string(DecidedBy decided) {
-  constexpr std::string_view kNames[] = {"told", "recorded", "traced"};
+  constexpr std::string_view kNames[] = {"told", "recorded", "traced", "estimated"};
   return kNames[static_cast<std::size_t>(decided)];
+}
+
+std::string_view to_string(Outcome outcome) {
+  constexpr std::string_view kNames[] = {"passed", "failed", "inconclusive"};
+  return kNames[static_cast<std::size_t>(outcome)];
 }
 
 std::string_view to_string(CauseKind kind) {
@@ -153,6 +180,31 @@ std::optional<Verdict> move_to_the_other_gpu(const trace::Trace& before, const t
 
 }  // namespace
 
+namespace {
+
+// Parts are times as traced: they say nothing where the two sides were not recorded alike, and what the user measured stands.
+void judge_gate(Comparison& c, const std::vector<Profile>& before, const std::vector<Profile>& after, const Estimate& step,
+                bool copies) {
+  StepParts parts = step_parts(before, after, copies);
+  c.parts = std::move(parts.parts);
+  c.from_parts = to_change(parts.step);
+  if (!c.gate_pct) return;
+  const bool recorded_alike = std::none_of(c.causes.begin(), c.causes.end(),
+                                           [](const Cause& cause) { return cause.kind == CauseKind::kRecording; });
+  Evidence evidence{step, {}, {}, before.size(), after.size()};
+  if (!c.parts.empty() && recorded_alike && c.decided != DecidedBy::kUser) {
+    evidence.parts = parts.step;
+    evidence.certain_parts = parts.certain;
+  }
+  const Judgement found = judge(evidence, *c.gate_pct);
+  c.outcome = found.outcome;
+  c.decided_by_parts = found.by_parts;
+  c.decisive = to_change(found.decisive);
+  c.recordings_needed = found.recordings_needed;
+}
+
+}  // namespace
+
 Result<Comparison> compare(const std::vector<const trace::Trace*>& before,
                            const std::vector<const trace::Trace*>& after, const Options& options) {
   FORETRACE_TRY(const std::vector<Profile> left, read(before, options, options.before_ms));
@@ -164,18 +216,29 @@ Result<Comparison> compare(const std::vector<const trace::Trace*>& before,
   const Figures from = figures_of(left, c.decided), to = figures_of(right, c.decided);
   c.before = side_of(left, a, from);
   c.after = side_of(right, b, to);
-  const Spread spread = spread_of(from.steps, to.steps, from.usual, to.usual);
-  c.change_pct =
-      c.before.step > 0 ? 100 * (static_cast<double>(c.after.step) / static_cast<double>(c.before.step) - 1) : 0;
-  c.noise_pct = 100 * (std::exp(spread.quantile * spread.error) - 1);
-  c.noise_from = spread.own ? fmt::format("what these {} recordings differ by", left.size() + right.size())
-                            : "what recordings of unchanged programs were seen to differ by; several recordings a side "
-                              "would say it of yours";
+  const bool copies = are_copies(a, b);
+  Estimate step = estimate(from.steps, to.steps, larger(from.alone, to.alone), larger(from.prior, to.prior));
+  if (copies) step.error = 0;
+  const Change change = to_change(step);
+  c.change_pct = change.pct;
+  c.noise_pct = change.noise_pct;
+  c.low_pct = change.low_pct;
+  c.high_pct = change.high_pct;
+  c.p_value = change.p_value;
+  if (copies) {
+    c.noise_from = "none, one side is a copy of the other";
+  } else if (step.own) {
+    c.noise_from = fmt::format("what these {} recordings differ by", left.size() + right.size());
+  } else {
+    c.noise_from =
+        "what recordings of unchanged programs differ by; several recordings per side would measure it for this program";
+  }
   c.causes = differences(a, b);
   const bool explained =
       std::any_of(c.causes.begin(), c.causes.end(), [](const Cause& x) { return x.kind == CauseKind::kSetup; });
   for (Cause& cause : moved_parts(left, right, explained)) c.causes.push_back(std::move(cause));
   memory_cause(c);
+  judge_gate(c, left, right, step, copies);
   c.tables = tables_of(a, b);
   c.matched_share = matched_share(a, b);
   if (!options.whatif.empty()) {

@@ -37,7 +37,7 @@ struct Pair {
 };
 
 double usual_of(const GpuItem& item) {
-  const Noise& n = Noise::usual();
+  const Noise& n = Noise::table();
   if (item.from_host) return n.host_copy;
   const double one = item.count > 0 ? item.ns / item.count : item.ns;
   return one < kShortNs ? n.short_kernel : one < kLongNs ? n.kernel : n.long_kernel;
@@ -107,7 +107,7 @@ class MovedParts {
     const double n = static_cast<double>(pairs.size());
     own = n > 1 ? std::sqrt(own * n / (n - 1)) / out.before : 0;
     usual = std::sqrt(usual) / out.before * averaged_;
-    const double clock = Noise::usual().common * std::max(scale_, 0.2);
+    const double clock = Noise::table().common * std::max(scale_, 0.2);
     out.error = std::hypot(std::max(own, usual), clock);
     return out;
   }
@@ -237,7 +237,7 @@ class MovedParts {
       if (std::abs(change) < kLeastCpu * a_.cpu_ns * common) continue;
       // A single long stretch varies as a whole, many short ones average out.
       const double count = std::max(1.0, std::min(s.before_count, s.after_count));
-      const double error = std::sqrt(2.0) * averaged_ * Noise::usual().cpu_op * std::hypot(1.0, 3 / std::sqrt(count));
+      const double error = std::sqrt(2.0) * averaged_ * Noise::table().cpu_op * std::hypot(1.0, 3 / std::sqrt(count));
       const bool other_count =
           std::abs(s.after_count - s.before_count) > 0.05 * std::max(s.before_count, s.after_count);
       const double ratio = s.before > 0 && s.after > 0 ? std::abs(std::log(s.after / expected)) : 1e9;

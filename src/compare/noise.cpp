@@ -1,29 +1,27 @@
-// How far two recordings may differ by chance. The figure of unchanged programs counts like two recordings of the user's own, so that a
-// few recordings per side cannot claim to have no noise.
+// How far two recordings may differ by chance. The table's figure counts like two recordings of the user's own, so that a few recordings
+// per side that happen to agree cannot claim to have no noise.
 
 #include "compare/noise.hpp"
 
 #include <cmath>
 #include <map>
 #include <string_view>
-#include <utility>
 
 #include "base/csv.hpp"
 #include "base/data_files.hpp"
-#include "base/decimal.hpp"
-#include "base/text.hpp"
+#include "compare/student.hpp"
 #include "foretrace/base/result.hpp"
 
 namespace foretrace::compare {
 
 namespace {
 
-// One recording a side: both are held against what others were seen to differ by, which is not this program's own figure. With
-// 2.5 standard errors no difference is claimed in 95 of 100 pairs of the 50 recordings the table is from, the worst program's
-// too (docs/reference/compare.md).
-constexpr double kFew = 2.5;
-// How many recordings the table's figure counts for beside a side's own.
+// How many recordings the table's figure counts for, next to a side's own.
 constexpr double kPriorWeight = 2;
+
+// How often chance may look like a change. Less often where the noise is borrowed from other programs, since this one may be noisier:
+// with 0.01, nothing is claimed in 95 of 100 pairs of unchanged recordings (tools/compare_accuracy.py).
+constexpr double kChance = 0.05, kBorrowedChance = 0.01;
 
 double mean_log(const std::vector<double>& values) {
   double sum = 0;
@@ -40,37 +38,54 @@ double squares(const std::vector<double>& values) {
 
 }  // namespace
 
-const Noise& Noise::usual() {
-  static const Noise kUsual = [] {
-    std::map<std::string_view, double> rows;
-    for (CsvReader row(data_file("compare/noise/recordings.csv"), {"name", "value"}); row.next();) {
-      const std::optional<double> value = row.number("value");
-      FORETRACE_CHECK(value.has_value());
-      rows[row["name"]] = *value;
+const Noise& Noise::table() {
+  static const Noise kTable = [] {
+    std::map<std::string_view, Sigma> rows;
+    for (CsvReader row(data_file("compare/noise/recordings.csv"), {"name", "value", "programs", "pairs", "error"}); row.next();) {
+      const std::optional<double> value = row.number("value"), programs = row.number("programs");
+      FORETRACE_CHECK(value.has_value() && programs.has_value());
+      rows[row["name"]] = {*value, *programs};
     }
-    return Noise{rows.at("host_clean"),   rows.at("host_traced"), rows.at("gpu"),
-                 rows.at("common"),       rows.at("long_kernel"), rows.at("kernel"),
-                 rows.at("short_kernel"), rows.at("host_copy"),   rows.at("cpu_op")};
+    const auto value = [&](std::string_view name) { return rows.at(name).value; };
+    return Noise{rows.at("host_clean"),  rows.at("host_traced"), rows.at("host_sessions"), rows.at("gpu"),
+                 value("common"),        value("long_kernel"),   value("kernel"),          value("short_kernel"),
+                 value("host_copy"),     value("cpu_op")};
   }();
-  return kUsual;
+  return kTable;
 }
 
-Spread spread_of(const std::vector<double>& before, const std::vector<double>& after, double usual_before,
-                 double usual_after) {
+double Estimate::noise() const { return two_sided_quantile(own ? kChance : kBorrowedChance, freedom) * error; }
+
+double Estimate::p_value() const {
+  if (error > 0) return two_sided_p(change / error, freedom);
+  return change == 0 ? 1 : 0;
+}
+
+Change to_change(const Estimate& e) {
+  const auto percent = [](double log) { return 100 * std::expm1(log); };
+  return {percent(e.change), percent(e.noise()), percent(e.low()), percent(e.high()), e.p_value()};
+}
+
+Estimate estimate(const std::vector<double>& before, const std::vector<double>& after, Sigma alone, Sigma prior) {
   const auto n = static_cast<double>(before.size()), m = static_cast<double>(after.size());
   const double own = n + m - 2;
-  const double usual = (usual_before * usual_before + usual_after * usual_after) / 2;
-  Spread out;
-  if (own < 1) {
-    out.error = std::sqrt(usual_before * usual_before + usual_after * usual_after);
-    out.quantile = kFew;
-    return out;
-  }
-  const double variance = (kPriorWeight * usual + squares(before) + squares(after)) / (kPriorWeight + own);
-  const double freedom = kPriorWeight + own;
+  Estimate out;
+  out.change = mean_log(after) - mean_log(before);
+  out.own = own >= 1;
+  out.freedom = out.own ? kPriorWeight + own : alone.programs;
+  const double variance =
+      out.own ? (kPriorWeight * prior.value * prior.value + squares(before) + squares(after)) / out.freedom
+              : alone.value * alone.value;
   out.error = std::sqrt(variance * (1 / n + 1 / m));
-  out.quantile = 1.96 + 3.2 / freedom;  // Student's 97.5th percentile, within 2 % from 3 degrees of freedom on
+  return out;
+}
+
+Estimate with_recordings(const Estimate& now, std::size_t before, std::size_t after, std::size_t recordings) {
+  const double share = 1 / static_cast<double>(before) + 1 / static_cast<double>(after);
+  Estimate out = now;
   out.own = true;
+  out.error = now.error * std::sqrt(2 / static_cast<double>(recordings) / share);
+  out.freedom = kPriorWeight + 2 * static_cast<double>(recordings) - 2;
   return out;
 }
 

@@ -10,11 +10,9 @@
 #include <numeric>
 #include <unordered_set>
 
-#include "compare/noise.hpp"
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/host/measured_step.hpp"
-#include "foretrace/simulate/simulate.hpp"
 #include "work/op_names.hpp"
 
 namespace foretrace::compare {
@@ -25,22 +23,6 @@ using graph::TaskKind;
 
 // Steps looked at beside the one shown: their kernels are averaged. More say little more, and each costs a graph.
 constexpr std::size_t kSteps = 4;
-
-// How far the step follows the CPU when all of its work takes longer, or shorter, by what hosts differ by.
-double swing(const Graph& g, double sigma) {
-  const auto step = [&](double factor) {
-    std::vector<Ns> cost(g.size());
-    for (std::size_t t = 0; t < g.size(); ++t) {
-      const bool cpu = g.kind[t] == TaskKind::kCpu || g.kind[t] == TaskKind::kCall;
-      cost[t] = cpu ? static_cast<Ns>(static_cast<double>(g.cost[t]) * factor) : g.cost[t];
-    }
-    return static_cast<double>(simulate::steady_state(g, {.cost = cost}).timeline.step);
-  };
-  const auto now = static_cast<double>(simulate::steady_state(g).timeline.step);
-  if (now <= 0) return sigma;
-  const double slower = step(std::exp(sigma)), faster = step(std::exp(-sigma));
-  return std::max(std::log(slower / now), faster > 0 ? std::log(now / faster) : sigma);
-}
 
 class Collector {
  public:
@@ -201,8 +183,7 @@ Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> n
   for (const trace::Step& step : steps.steps) out.traced_ns.push_back(static_cast<double>(step.duration()));
   if (main.periodic && main.period > 0) out.traced_ns = {static_cast<double>(main.period)};
   if (number) out.traced_ns = {static_cast<double>(steps.steps[chosen].duration())};
-  out.traced_swing = swing(main, Noise::usual().host_traced);
-  out.clean_swing = out.traced_swing;
+  out.traced_graph = std::make_shared<const Graph>(main);
   if (auto match = hardware::device_of(trace)) out.device = match->device.name;
   if (graphs.embedded()) return out;
   Result<analysis::Baseline> baseline = analysis::make_baseline(trace, steps.steps[chosen], main, measurements);
@@ -213,7 +194,9 @@ Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> n
   out.clean = baseline->figures.measured;
   out.measured_by_user = measurements.measured_ms.has_value();
   out.peak_bytes = baseline->figures.peak_bytes;
-  out.clean_swing = swing(baseline->model.graph, Noise::usual().host_clean);
+  out.clean_graph = std::make_shared<const Graph>(baseline->model.graph);
+  FORETRACE_TRY(const host::Measured known, host::measured_step(trace, main, baseline->figures.replayed, measurements));
+  out.estimated = known.step ? host::unprofiled(main, std::nullopt, known.prior).step : baseline->figures.unprofiled;
   if (out.clean && !out.measured_by_user) {
     const host::RecorderFigures recorded = host::recorder_figures(trace);
     for (const double ms : recorded.step_ms) out.clean_ns.push_back(1e6 * ms);

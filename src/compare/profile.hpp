@@ -2,6 +2,7 @@
 // One recording as work: what its step does on the GPU and on the CPU, by the names both sides of a comparison share.
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,8 +41,9 @@ struct Profile {
   std::vector<double> clean_ns;   ///< without the profiler: the recorder's steps
   std::optional<Ns> clean;        ///< the user's, else the recorder's
   bool measured_by_user = false;
-  /// How far the step follows the host: log(step with a CPU slower by a usual difference of hosts / step), as traced and clean.
-  double traced_swing = 0, clean_swing = 0;
+  std::optional<Ns> estimated;    ///< without the profiler, estimated from the trace alone; missing where that is not possible
+  std::shared_ptr<const graph::Graph> traced_graph, clean_graph;  ///< of the step shown; `clean_graph` may be missing
+  [[nodiscard]] const graph::Graph& graph() const { return clean_graph ? *clean_graph : *traced_graph; }
   std::optional<std::int64_t> peak_bytes;
   std::uint64_t syncs = 0;
   Traits traits;

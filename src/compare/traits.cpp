@@ -82,7 +82,7 @@ class Reader {
     all_ns_ += ns;
     ++tasks_;
     if (g_.launch[k].valid() && graph::is_graph_launch(g_.task_name(g_.launch[k].index()))) ++graphed_;
-    if (name.starts_with("triton_")) compiled_ns_ += ns;
+    if (work::is_generated_kernel(name)) compiled_ns_ += ns;
     if (g_.kind[k] == TaskKind::kCollective && g_.event[k].valid()) collective(g_.event[k].value);
     if (g_.kind[k] == TaskKind::kMemcpy &&
         (holds(name, "DtoH") || holds(name, "HtoD") || holds(name, "Device to Host"))) {

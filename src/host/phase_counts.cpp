@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "work/op_names.hpp"
+
 namespace foretrace::host {
 
 using graph::Graph;
@@ -38,7 +40,7 @@ PhaseCounts count_phases(const Graph& g) {
     if (g.kind[t] == TaskKind::kKernel && g.launch[t].valid()) {
       const auto p = static_cast<std::size_t>(cpu_phase(g, g.launch[t].index()));
       ++out.launches[p];
-      if (g.name[t].valid() && g.task_name(t).starts_with("triton_")) ++out.generated[p];
+      if (g.name[t].valid() && work::is_generated_kernel(g.task_name(t))) ++out.generated[p];
     } else if (!graph::is_gpu(g.kind[t]) && !g.recorded.empty()) {
       const auto p = static_cast<std::size_t>(cpu_phase(g, t));
       out.ops[p] += g.recorded[t].ops;

@@ -57,15 +57,28 @@ std::vector<const Cause*> first_causes(const Comparison& c) {
 
 std::string_view decided_words(DecidedBy decided) {
   return decided == DecidedBy::kUser       ? "the steps you measured without the profiler decide"
-         : decided == DecidedBy::kRecorded ? "the recorder's steps without the profiler decide"
-                                           : "the traced steps decide, the profiler's own time included";
+         : decided == DecidedBy::kRecorded  ? "the recorder's steps without the profiler decide"
+         : decided == DecidedBy::kEstimated ? "the step without the profiler decides, estimated from the trace"
+                                            : "the traced steps decide, the profiler's own time included";
 }
 
-std::string gate_words(const Comparison& c) {
-  if (!c.gate_failed()) {
-    return fmt::format("The gate of {:g} % holds: {:+.1f} % with a noise of {:.1f} %.", *c.gate_pct, c.change_pct,
-                       c.noise_pct);
+// The change that an outcome rests on.
+std::string evidence_words(const Comparison& c) {
+  const bool failed = *c.outcome == compare::Outcome::kFailed;
+  std::string out = fmt::format("{} % with a noise of {:.1f} %",
+                                failed ? fmt::format("{:.1f}", c.decisive.pct) : fmt::format("{:+.1f}", c.decisive.pct),
+                                c.decisive.noise_pct);
+  if (!c.decided_by_parts) return out;
+  const compare::Part* most = &c.parts.front();
+  for (const compare::Part& part : c.parts) {
+    if (std::abs(part.step_pct) > std::abs(most->step_pct)) most = &part;
   }
+  out += ", from the parts of the step";
+  if (std::abs(most->step_pct) > 0.05) out += fmt::format(" ({} {:+.1f} %)", most->name, most->change.pct);
+  return out;
+}
+
+std::string failed_words(const Comparison& c) {
   std::string why = "nothing single stands out; the tables show where the time went";
   for (const Cause& cause : c.causes) {
     if (cause.kind == CauseKind::kMemory || cause.kind == CauseKind::kRecording || (cause.time <= 0 && !leads(cause)))
@@ -73,8 +86,16 @@ std::string gate_words(const Comparison& c) {
     why = cause_words(cause);
     break;
   }
-  return fmt::format("The gate of {:g} % fails: the step is slower by {:.1f} %, noise {:.1f} %. What did it: {}.",
-                     *c.gate_pct, c.change_pct, c.noise_pct, why);
+  return fmt::format("The gate of {:g} % fails: the step is slower by {}. Main cause: {}.", *c.gate_pct, evidence_words(c), why);
+}
+
+std::string gate_words(const Comparison& c) {
+  if (*c.outcome == compare::Outcome::kFailed) return failed_words(c);
+  if (*c.outcome == compare::Outcome::kPassed)
+    return fmt::format("The gate of {:g} % holds: {}.", *c.gate_pct, evidence_words(c));
+  return fmt::format("The gate of {:g} % is inconclusive: {}. {}.", *c.gate_pct, evidence_words(c),
+                     c.recordings_needed ? fmt::format("About {} recordings per side would decide", *c.recordings_needed)
+                                         : "More recordings per side are not likely to decide");
 }
 
 void table_text(std::string& out, const std::string& title, const std::vector<compare::Row>& rows,
@@ -91,6 +112,18 @@ void table_text(std::string& out, const std::string& title, const std::vector<co
     for (std::size_t i = style.top; i < rows.size(); ++i) rest += rows[i].change();
     table.note(fmt::format("… and {} more, {} ms", rows.size() - style.top, signed_ms(rest)));
   }
+  out += "\n" + table.render(style);
+}
+
+void parts_text(std::string& out, const std::vector<compare::Part>& parts, const TextStyle& style) {
+  if (parts.empty()) return;
+  TextTable table({{"part", Align::kLeft}, {"before ms"}, {"after ms"}, {"change %"}, {"noise %"}, {"p"}, {"step %"}});
+  for (const compare::Part& part : parts) {
+    table.row({part.name, format_ms(part.before), format_ms(part.after), fmt::format("{:+.1f}", part.change.pct),
+               fmt::format("{:.1f}", part.change.noise_pct), p_text(part.change.p_value),
+               fmt::format("{:+.1f}", part.step_pct)});
+  }
+  table.note(fmt::format("{}: the change of the step without the profiler if only this part changed.", "step %"));
   out += "\n" + table.render(style);
 }
 
@@ -115,6 +148,7 @@ std::string percent_text(const compare::Row& r) {
   if (r.after == 0) return "gone";
   return fmt::format("{:+.1f}", 100.0 * static_cast<double>(r.change()) / static_cast<double>(r.before));
 }
+std::string p_text(double p) { return p < 0.001 ? "<0.001" : fmt::format("{:.3f}", p); }
 std::string count_text(double count) {
   return std::abs(count - std::round(count)) < 0.05 ? fmt::format("{:.0f}", count) : fmt::format("{:.1f}", count);
 }
@@ -168,7 +202,7 @@ std::vector<std::string> sentences(const Comparison& c) {
     out.push_back(fmt::format("These are two ranks of a job: {} before, {} after.", *c.before.rank, *c.after.rank));
   }
   if (c.verdict) out.push_back(verdict_words(*c.verdict));
-  if (c.gate_pct) out.push_back(gate_words(c));
+  if (c.outcome) out.push_back(gate_words(c));
   return out;
 }
 
@@ -194,6 +228,7 @@ std::string to_text(const Comparison& c, const TextStyle& style) {
   sides.note(fmt::format("{} of the GPU time of both sides is the same kernel for the same work.",
                          format_percent(c.matched_share)));
   out += "\n" + sides.render(style);
+  parts_text(out, c.parts, style);
   if (c.verdict && c.verdict->prediction.declined.empty()) out += verdict_text(*c.verdict, style);
   for (const auto& [title, rows] : named_tables(c.tables)) table_text(out, title, *rows, style);
   return out;

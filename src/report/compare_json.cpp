@@ -21,6 +21,11 @@ void write_side(JsonWriter& json, const char* name, const compare::Side& side) {
   json.end_object();
 }
 
+void write_change(JsonWriter& json, const compare::Change& change) {
+  json.member("change_pct", change.pct).member("noise_pct", change.noise_pct).member("low_pct", change.low_pct);
+  json.member("high_pct", change.high_pct).member("p_value", change.p_value);
+}
+
 void write_rows(JsonWriter& json, const char* name, const std::vector<compare::Row>& rows) {
   json.objects(name, rows, [&](const compare::Row& r) {
     json.member("name", r.name).member_ms("before_ms", r.before).member_ms("after_ms", r.after);
@@ -70,8 +75,28 @@ std::string to_json(const compare::Comparison& c) {
   json.member("change_pct", c.change_pct).member("noise_pct", c.noise_pct).member("beyond_noise", c.beyond_noise());
   json.member("decided_by", compare::to_string(c.decided)).member("noise_from", c.noise_from);
   json.key("gate");
-  c.gate_pct ? json.value(c.gate_failed() ? "failed" : "passed") : json.null();
-  json.member("gate_pct", c.gate_pct).member("sentences", sentences(c));
+  c.outcome ? json.value(compare::to_string(*c.outcome)) : json.null();
+  json.member("gate_pct", c.gate_pct);
+  json.key("outcome");
+  c.outcome ? json.value(compare::to_string(*c.outcome)) : json.null();
+  json.key("outcome_by");
+  c.outcome ? json.value(c.decided_by_parts ? "parts" : "step") : json.null();
+  json.member("recordings_needed", c.recordings_needed);
+  json.member("low_pct", c.low_pct).member("high_pct", c.high_pct).member("p_value", c.p_value);
+  json.key("from_parts").begin_object();
+  write_change(json, c.from_parts);
+  json.end_object();
+  if (c.outcome) {
+    json.key("decisive").begin_object();
+    write_change(json, c.decisive);
+    json.end_object();
+  }
+  json.objects("parts", c.parts, [&](const compare::Part& part) {
+    json.member("name", part.name).member_ms("before_ms", part.before).member_ms("after_ms", part.after);
+    write_change(json, part.change);
+    json.member("step_pct", part.step_pct);
+  });
+  json.member("sentences", sentences(c));
   json.objects("causes", c.causes, [&](const compare::Cause& cause) {
     json.member("what", cause.what).member("where", cause.where).member_ms("ms", cause.time);
     json.member("of", compare::to_string(cause.kind))
@@ -95,7 +120,12 @@ std::string to_json(const compare::Comparison& c) {
 std::string to_markdown(const compare::Comparison& c, std::size_t top) {
   const std::vector<std::string> said = sentences(c);
   std::string out = fmt::format("### {}\n\n", cell(said.front()));
-  if (c.gate_pct) out += fmt::format("{} **{}**\n\n", c.gate_failed() ? "❌" : "✅", cell(said.back()));
+  if (c.outcome) {
+    const char* sign = *c.outcome == compare::Outcome::kFailed   ? "❌"
+                       : *c.outcome == compare::Outcome::kPassed ? "✅"
+                                                                 : "❔";
+    out += fmt::format("{} **{}**\n\n", sign, cell(said.back()));
+  }
   const std::size_t last = said.size() - (c.gate_pct ? 1 : 0);
   for (std::size_t i = 1; i < last; ++i) out += fmt::format("- {}\n", cell(said[i]));
   out += "\n| | step ms | traced ms | GPU ms | CPU ms | peak | launches | waits |\n|---|--:|--:|--:|--:|--:|--:|--:|\n";
@@ -104,6 +134,14 @@ std::string to_markdown(const compare::Comparison& c, std::size_t top) {
     out += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", name, short_ms(side->step),
                        short_ms(side->traced), short_ms(side->gpu_time), short_ms(side->cpu_time),
                        gigabytes(side->peak_bytes), side->launches, side->syncs);
+  }
+  if (!c.parts.empty()) {
+    out += "\n| part | before ms | after ms | change % | noise % | p | step % |\n|---|--:|--:|--:|--:|--:|--:|\n";
+  }
+  for (const compare::Part& part : c.parts) {
+    out += fmt::format("| {} | {} | {} | {:+.1f} | {:.1f} | {} | {:+.1f} |\n", part.name, format_ms(part.before),
+                       format_ms(part.after), part.change.pct, part.change.noise_pct, p_text(part.change.p_value),
+                       part.step_pct);
   }
   for (const auto& [title, rows] : named_tables(c.tables)) {
     if (rows->empty()) continue;

@@ -12,6 +12,7 @@ namespace foretrace::report {
 std::string signed_ms(Ns time);                     ///< "+1.204"
 std::string percent_text(const compare::Row& row);  ///< "-3.1", "new", "gone"
 std::string count_text(double count);               ///< "12"; of an average "12.5"
+std::string p_text(double p);                       ///< "0.031", "<0.001"
 double percent_error(Ns predicted, Ns measured);
 std::string cause_words(const compare::Cause& cause);
 std::string verdict_words(const compare::Verdict& verdict);

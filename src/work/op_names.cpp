@@ -270,6 +270,8 @@ Family conv_part_of_kernel(std::string_view k) {
   return Family::kOther;
 }
 
+bool is_generated_kernel(std::string_view kernel) { return kernel.starts_with("triton_"); }
+
 bool is_tf32_kernel(std::string_view k) {
   if (contains_any(k, {"ffma", "simt", "sgemm_", "f32f32_f32f32"})) return false;
   // tfloat32_t: CUTLASS's own word, in names that come mangled.

@@ -64,6 +64,8 @@ Family family_of_kernel(std::string_view kernel);
 Family conv_part_of_kernel(std::string_view kernel);
 /// Is this fp32 operation's kernel using TF32 tensor cores?
 bool is_tf32_kernel(std::string_view kernel);
+/// Whether a compiler wrote the kernel for this model (TorchInductor's Triton kernels), instead of a library.
+bool is_generated_kernel(std::string_view kernel);
 /// The element type a kernel's name carries, kOther when none.
 Dtype dtype_of_kernel(std::string_view kernel);
 

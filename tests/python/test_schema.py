@@ -33,6 +33,7 @@ CASES = [
     ("scale", 4, "scale", "data/h200-jax/transformer.bf16.b4.xplane.pb.gz", "--workers", "2", "--fabric", "100GbE", "--parallel", "zero1"),
     ("ranks", 0, "ranks", JOB), ("ranks-operations", 0, "ranks", "examples/pipeline/job.csv"),
     ("compare", 0, "compare", f"{JOB}/rank0.json.gz", f"{JOB}/rank1.json.gz", "--gate", "50"),
+    ("compare", 5, "compare", "data/h200-clean/recordings/mlp.base.00.json.gz", "data/h200-clean/recordings/mlp.base.01.json.gz", "--gate", "3"),
     ("compare", 0, "compare", "data/h200-clean/bert_base.base.json.gz", "data/h200-clean/bert_base.ckpt.json.gz", "--whatif", "checkpoint"),
     ("export", 0, "export", EXAMPLE, "-o", "{tmp}/timeline.json.gz"),
     ("report", 0, "report", EXAMPLE, "fused-optimizer", "-o", "{tmp}/report.html"),

@@ -77,6 +77,18 @@ class Gate(unittest.TestCase):
         self.assertIn("The gate of 3 % fails", comment)
         self.assertIn("kernels take", comment)
 
+    def test_recordings_that_cannot_tell_are_neither_passed_nor_failed(self):
+        for name, number in (("main", 0), ("branch", 1)):
+            (self.folder / name).mkdir()
+            shutil.copy(RECORDINGS / f"mlp.base.0{number}.json.gz", self.folder / name)
+        code, comment = self.gate("main", "branch")
+        self.assertEqual(code, 5, comment)
+        self.assertIn("The gate of 3 % is inconclusive", comment)
+        for word, expected in (("pass", 0), ("fail", 1)):
+            done = subprocess.run([str(PROGRAM), "compare", "main", "branch", "--gate", "3", "--inconclusive", word], cwd=self.folder,
+                                  capture_output=True, check=False)
+            self.assertEqual(done.returncode, expected, word)
+
     def test_the_first_recording_has_nothing_to_be_compared_with(self):
         code, comment = self.gate("nothing", self.recordings("branch", range(1)))
         self.assertEqual((code, "becomes the first" in comment), (0, True))

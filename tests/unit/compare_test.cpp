@@ -6,7 +6,6 @@
 
 #include <cmath>
 
-#include "compare/noise.hpp"
 #include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 #include "trace_maker.hpp"
@@ -101,18 +100,6 @@ TEST(Compare, OtherWorkIsNotSlowerWork) {
   for (const Cause& cause : c.causes) EXPECT_NE(cause.kind, CauseKind::kKernels) << cause.what;
 }
 
-TEST(Compare, TheGateFailsBeyondItsPercentAndTheNoiseOnly) {
-  Comparison c;
-  c.noise_pct = 2;
-  c.gate_pct = 3;
-  c.change_pct = 4.9;
-  EXPECT_FALSE(c.gate_failed());
-  c.change_pct = 5.1;
-  EXPECT_TRUE(c.gate_failed());
-  c.gate_pct.reset();
-  EXPECT_FALSE(c.gate_failed());
-}
-
 TEST(Compare, NoiseIsTheSameForAFactorUpAndDown) {
   Comparison c;
   c.noise_pct = 50;
@@ -142,15 +129,6 @@ TEST(Compare, APredictionIsHeldAgainstWhatWasMeasured) {
   EXPECT_FALSE(c.verdict->families.empty());
   EXPECT_FALSE(c.verdict->residuals.empty());
   for (const auto& row : c.verdict->residuals) EXPECT_EQ(row.model, "gpt2.base");
-}
-
-TEST(Compare, SeveralRecordingsSayTheirOwnNoise) {
-  const Spread alone = spread_of({100}, {105}, 0.1, 0.1);
-  const Spread many = spread_of({100, 101, 99, 100, 100.5}, {105, 106, 104, 105, 105.5}, 0.1, 0.1);
-  EXPECT_FALSE(alone.own);
-  EXPECT_TRUE(many.own);
-  EXPECT_GT(alone.quantile * alone.error, std::log(1.05));
-  EXPECT_LT(many.error, alone.error / 2);
 }
 
 TEST(Compare, JsonAndMarkdownHoldWhatTheTextSays) {

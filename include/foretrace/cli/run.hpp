@@ -36,6 +36,7 @@ enum ExitCode : int {
   kWrongUsage = 2,
   kUnreadableInput = 3,
   kDeclined = 4,
+  kInconclusive = 5,  ///< a gate that the recordings cannot decide
   kBug = 70,
   kCannotWrite = 74,  ///< the request was right and the disk is full; as BSD's sysexits.h counts
 };

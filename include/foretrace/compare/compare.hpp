@@ -27,7 +27,8 @@ namespace foretrace::compare {
 enum class DecidedBy : std::uint8_t {
   kUser,      ///< what the user measured on both sides
   kRecorded,  ///< what the recorder measured without the profiler, on both sides
-  kTraced,    ///< the traced steps, profiler included
+  kTraced,     ///< the traced steps, profiler included
+  kEstimated,  ///< the step without the profiler, estimated from the trace on both sides
 };
 std::string_view to_string(DecidedBy decided);
 
@@ -68,6 +69,29 @@ struct Cause {
   double noise_pct = 0;  ///< of the part that differs
 };
 
+/// A change and how far chance may account for it, in percent; positive is longer.
+struct Change {
+  double pct = 0;
+  double noise_pct = 0;              ///< a change by this factor, up or down, may be chance
+  double low_pct = 0, high_pct = 0;  ///< the interval of 95 %; of 99 % with one recording per side
+  double p_value = 1;                ///< probability that chance alone gives a change this large
+};
+
+/// A part of the step, judged by its own noise.
+struct Part {
+  std::string name;          ///< "GPU work", "CPU work", "communication", "waits"
+  Ns before = 0, after = 0;  ///< time of one step
+  Change change;
+  double step_pct = 0;  ///< the change of the step if only this part changed
+};
+
+enum class Outcome : std::uint8_t {
+  kPassed,        ///< the step is not slower by more than the gate, as far as the noise lets one tell, and the noise is small
+  kFailed,        ///< slower by more than the gate, beyond noise
+  kInconclusive,  ///< these recordings cannot tell
+};
+std::string_view to_string(Outcome outcome);
+
 /// A part of the step on both sides. Times and counts are of one step.
 struct Row {
   std::string name;
@@ -101,11 +125,20 @@ struct Comparison {
   std::string decided_why;    ///< "only one side has the recorder's figure"; empty when there is nothing to say
   double change_pct = 0;      ///< of the step; positive is slower
   double noise_pct = 0;       ///< a step slower by this, or faster by as large a factor, may be noise
+  double low_pct = 0, high_pct = 0;  ///< the interval of the change
+  double p_value = 1;                ///< probability that chance alone gives a change this large
   std::string noise_from;     ///< in words
   std::vector<Cause> causes;  ///< most important first
   Tables tables;
   double matched_share = 0;  ///< of both sides' GPU time: work found on the other side, same kernel and sizes
+  std::vector<Part> parts;
+  Change from_parts;  ///< of the step, as it follows from the parts
   std::optional<double> gate_pct;
+  std::optional<Outcome> outcome;  ///< with a gate
+  bool decided_by_parts = false;   ///< the outcome follows from the parts, which say more than the step's own figure
+  Change decisive;                 ///< of the step: the change that the outcome rests on
+  /// Inconclusive: recordings per side that would decide if change and spread stayed the same; nothing: more than anybody makes.
+  std::optional<std::size_t> recordings_needed;
   std::optional<Verdict> verdict;  ///< of Options::whatif; where only the GPU differs and nothing is asked, of the move
 
   [[nodiscard]] bool beyond_noise() const {
@@ -114,7 +147,6 @@ struct Comparison {
   }
   /// Nothing differs: neither the step nor any part of it.
   [[nodiscard]] bool same() const { return !beyond_noise() && causes.empty(); }
-  [[nodiscard]] bool gate_failed() const { return gate_pct && change_pct - noise_pct > *gate_pct; }
 };
 
 struct Options {

@@ -8,6 +8,7 @@
 #include "whatif/model/backward_end.hpp"
 #include "whatif/model/graph_facts.hpp"
 #include "whatif/model/op_chains.hpp"
+#include "work/op_names.hpp"
 
 namespace foretrace::whatif {
 
@@ -76,7 +77,7 @@ class FactFinder {
     }
     if (g_.kind[t] == TaskKind::kCollective) collective(t, name);
     if (g_.kind[t] != TaskKind::kKernel) return;
-    f_.compiled = f_.compiled || (name.starts_with("triton_") && contains(name, "_fused_"));
+    f_.compiled = f_.compiled || (work::is_generated_kernel(name) && contains(name, "_fused_"));
     const bool for_op = g_.op[t].valid() && !m_.trace->name(g_.op[t].index()).empty();
     const Update op = for_op ? update_of_op(g_.op[t].index()) : Update{};
     const Update kernel = update_of_kernel(t);
