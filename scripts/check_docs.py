@@ -319,7 +319,13 @@ def new_user(temp: Path) -> tuple[Path, dict]:
     env = {k: v for k, v in os.environ.items() if KEPT.fullmatch(k)}
     if (ccache := shutil.which("ccache")) and "CCACHE_DIR" not in env:
         env["CCACHE_DIR"] = subprocess.run([ccache, "--get-config", "cache_dir"], check=True, capture_output=True, text=True).stdout.strip()
-    return clone, env | {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "TERM": "dumb"}
+    programs = temp / "bin"
+    programs.mkdir()
+    # The CMake that configured build/, where there is one: another writes other precompiled headers, and the cache would know nothing.
+    cache = ROOT / "build" / "CMakeCache.txt"
+    if cache.exists() and (command := re.search(r"^CMAKE_COMMAND:INTERNAL=(.+)$", cache.read_text(), re.MULTILINE)):
+        (programs / "cmake").symlink_to(command[1])
+    return clone, env | {"HOME": str(home), "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "TERM": "dumb"}
 
 
 def check_from_clone(readme: Path) -> int:
