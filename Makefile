@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 EXAMPLE := examples/resnet50-h200.json.gz
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo build test test-cpp test-all bench sweep lint lint-all format wheel accuracy setup configure module clean
+.PHONY: help demo build test test-cpp test-all bench sweep lint lint-all format wheel release accuracy setup configure module clean
 
 help:  ## this list
 	@echo "foretrace: what would my training step cost if …"
@@ -65,6 +65,9 @@ wheel:  ## build the wheel, bundle its libraries, and try it in an empty virtual
 	@scripts/wheel
 	@scripts/test_wheel
 
+release:  ## sdist, wheels for every Python (glibc 2.28 and later), checksums and notes, checked, into dist/
+	@scripts/release
+
 accuracy: build  ## predicted against measured, over the project's own data
 	@if [ -f tools/accuracy.py ]; then python3 tools/accuracy.py; else echo "accuracy: nothing is predicted yet" >&2; exit 1; fi
 
@@ -72,7 +75,7 @@ setup:  ## only install what is missing
 	@scripts/setup build python
 
 clean:  ## remove everything built (keeps .venv)
-	rm -rf build build-sanitize build-tsan build-fuzz build-wheel-* dist wheelhouse
+	rm -rf build build-sanitize build-tsan build-fuzz build-wheel-* build-release dist wheelhouse
 
 # Not for people: the steps the commands above share.
 configure:

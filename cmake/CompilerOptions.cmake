@@ -23,7 +23,7 @@ if(FORETRACE_SANITIZE)
   target_compile_definitions(foretrace_options INTERFACE _GLIBCXX_ASSERTIONS)
 endif()
 find_program(MOLD mold)
-if(MOLD)
+if(MOLD AND NOT FORETRACE_STATIC_PREFIX) # the compiler of releases has its own linker
   target_link_options(foretrace_options INTERFACE -fuse-ld=mold)
 endif()
 find_program(CCACHE ccache)

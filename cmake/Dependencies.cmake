@@ -1,13 +1,58 @@
-# Third-party libraries, all from Debian packages (scripts/setup installs them). One interface target for the whole
-# library: foretrace_dependencies. Wheels bundle the shared ones (auditwheel repair).
+# Third-party libraries. One interface target for the whole library: foretrace_dependencies.
+#
+# They come from Debian packages (scripts/setup) as shared libraries. FORETRACE_STATIC_PREFIX names a folder with include/ and
+# lib/ of static ones instead, as scripts/release_libraries makes it for wheels that run on older systems.
+set(FORETRACE_STATIC_PREFIX "" CACHE PATH "Folder of static libraries (scripts/release_libraries); empty: those of the system")
 find_package(Threads REQUIRED)
-find_package(simdjson REQUIRED)
-find_package(fmt REQUIRED)
-find_package(SQLite3 REQUIRED)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
-pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
-
 add_library(foretrace_dependencies INTERFACE)
-target_link_libraries(foretrace_dependencies INTERFACE PkgConfig::ISAL PkgConfig::ZSTD simdjson::simdjson fmt::fmt
-                                                       SQLite::SQLite3 Threads::Threads)
+target_link_libraries(foretrace_dependencies INTERFACE Threads::Threads)
+
+if(FORETRACE_STATIC_PREFIX)
+  target_include_directories(foretrace_dependencies SYSTEM INTERFACE ${FORETRACE_STATIC_PREFIX}/include)
+  target_compile_definitions(foretrace_dependencies INTERFACE FMT_HEADER_ONLY)
+  foreach(name simdjson isal zstd sqlite3)
+    target_link_libraries(foretrace_dependencies INTERFACE ${FORETRACE_STATIC_PREFIX}/lib/lib${name}.a)
+  endforeach()
+  return()
+endif()
+
+# Every missing library is named in one message, with the command that installs it.
+macro(find_all_libraries)
+  find_package(simdjson QUIET)
+  find_package(fmt QUIET)
+  find_package(SQLite3 QUIET)
+  find_package(PkgConfig QUIET)
+  set(missing_libraries)
+  if(PKG_CONFIG_FOUND)
+    pkg_check_modules(ISAL QUIET IMPORTED_TARGET libisal)
+    pkg_check_modules(ZSTD QUIET IMPORTED_TARGET libzstd)
+  else()
+    list(APPEND missing_libraries pkg-config)
+  endif()
+  foreach(header CLI/App.hpp tl/expected.hpp xxhash.h)
+    string(MAKE_C_IDENTIFIER "FORETRACE_FOUND_${header}" found_header)
+    find_path(${found_header} ${header})
+    mark_as_advanced(${found_header})
+    if(NOT ${found_header})
+      list(APPEND missing_libraries ${header})
+    endif()
+  endforeach()
+  foreach(target simdjson::simdjson fmt::fmt SQLite::SQLite3 PkgConfig::ISAL PkgConfig::ZSTD)
+    if(NOT TARGET ${target})
+      list(APPEND missing_libraries ${target})
+    endif()
+  endforeach()
+endmacro()
+
+find_all_libraries()
+if(missing_libraries AND SKBUILD)
+  # `pip install .` installs them where it may (root on Debian or Ubuntu), as `make` does.
+  execute_process(COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/scripts/setup module OUTPUT_VARIABLE setup_says ERROR_VARIABLE setup_says)
+  find_all_libraries()
+endif()
+if(missing_libraries)
+  list(JOIN missing_libraries ", " missing_libraries)
+  message(FATAL_ERROR "foretrace needs C++ libraries that were not found: ${missing_libraries}.\n"
+                      "On Debian and Ubuntu, `scripts/setup module` in the source folder installs them.\n${setup_says}")
+endif()
+target_link_libraries(foretrace_dependencies INTERFACE PkgConfig::ISAL PkgConfig::ZSTD simdjson::simdjson fmt::fmt SQLite::SQLite3)

@@ -12,5 +12,8 @@ set(foretrace_common_headers
 function(precompile_headers target)
   if(FORETRACE_PCH)
     target_precompile_headers(${target} PRIVATE ${foretrace_common_headers} ${ARGN})
+    if(CMAKE_CXX_COMPILER_ID MATCHES "Clang") # the same file each time, for the compiler cache
+      target_compile_options(${target} PRIVATE -Xclang -fno-pch-timestamp)
+    endif()
   endif()
 endfunction()

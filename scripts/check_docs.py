@@ -2,6 +2,7 @@
 """Executes every command and every Python block of README.md and docs/, and compares what they print with what is shown.
 
     scripts/check_docs.py [--update] [--program build/foretrace] [--python .venv/bin/python] [--list] [FILE…]
+    scripts/check_docs.py --from-clone
 
 A ```console block is a session: lines that start with `$ ` are commands (a trailing backslash continues one). The lines
 below a command, up to the next command, are what it prints: all of it, character by character, blanks at the ends of
@@ -11,12 +12,17 @@ examples/), beside its tools/ and data/, with `foretrace` on PATH, and must exit
 
     ```console exit=3       the last command of the block must exit with 3
     ```console no-run       not executed: needs what a test machine lacks (root, a network, hours)
+    ```console install      executed by --from-clone only: installs foretrace
 
 A ```python block runs as a script of its own with the same folder as working directory; ```python no-run is not executed.
 A comment `#> text` behind one of its lines is a line that the script prints (`…` as above); those of a block must come in
 its order. All blocks of one file share one folder, so that a later command finds what an earlier one wrote.
 
 `--update` writes what is printed now into the files, with the same parts left out. Read the diff.
+
+`--from-clone` runs the README as a new user would: its commands and scripts in order, as one session in a fresh clone of the last commit,
+with an empty home, and nothing on the PATH but the system's programs. foretrace is what the README's own lines install. The compiler
+cache is kept.
 """
 
 import argparse
@@ -37,6 +43,7 @@ FENCE = re.compile(r"^(`{3,})(\w*)[ \t]*([^\n]*)\n(.*?)^\1[ \t]*$", re.MULTILINE
 CLAIM = re.compile(r"#> ?(.*)$")
 CUT = "…"
 TIMEOUT_S = 300
+FIRST_BUILD_S = 1800  # of all sources, without a compiler cache, on a busy machine
 
 
 @dataclass
@@ -46,6 +53,7 @@ class Snippet:
     text: str       # one command, or a whole script
     exit: int = 0
     run: bool = True
+    install: bool = False  # one of the lines that install foretrace
     shown: list[str] = field(default_factory=list)  # what it is said to print
     lines: list[int] = field(default_factory=list)  # where those lines are in the file, from 0
 
@@ -59,10 +67,12 @@ def snippets(path: Path):
             continue
         first_line = text.count("\n", 0, match.start(4)) + 1
         name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path.name
-        run, expected = True, 0
+        run, install, expected = True, False, 0
         for word in words:
             if word == "no-run":
                 run = False
+            elif word == "install" and language == "console":
+                install = True
             elif re.fullmatch(r"exit=\d+", word):
                 expected = int(word[5:])
             else:
@@ -70,7 +80,7 @@ def snippets(path: Path):
         numbered = list(enumerate(body.splitlines(), first_line))
         if language == "python":
             claims = [(number - 1, claim[1].rstrip()) for number, line in numbered if (claim := CLAIM.search(line))]
-            yield Snippet(f"{name}:{first_line}", language, body, expected, run, [c for _, c in claims], [n for n, _ in claims])
+            yield Snippet(f"{name}:{first_line}", language, body, expected, run, False, [c for _, c in claims], [n for n, _ in claims])
             continue
         commands: list[Snippet] = []
         lines = iter(numbered)
@@ -83,7 +93,7 @@ def snippets(path: Path):
             command = line[2:]
             while command.endswith("\\"):
                 command = command[:-1] + next(lines, (0, ""))[1].lstrip()
-            commands.append(Snippet(f"{name}:{number}", language, command, 0, run))
+            commands.append(Snippet(f"{name}:{number}", language, command, 0, run, install))
         for snippet in commands:  # blank lines between commands show nothing
             while snippet.shown and not snippet.shown[-1]:
                 snippet.shown.pop()
@@ -187,14 +197,14 @@ def updated(shown: list[str], printed: list[str]) -> list[str]:
 
 # ---- running
 
-def execute(snippet: Snippet, folder: Path, python: str, env: dict) -> tuple[str, list[str]]:
+def execute(snippet: Snippet, folder: Path, python: str, env: dict, limit_s: int = TIMEOUT_S) -> tuple[str, list[str]]:
     """What went wrong, or an empty string; and what was printed."""
     argv = ["bash", "-euo", "pipefail", "-c", snippet.text] if snippet.language == "console" else [python, "-c", snippet.text]
     try:
         done = subprocess.run(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=TIMEOUT_S, check=False)
+                              stderr=subprocess.STDOUT, timeout=limit_s, check=False)
     except subprocess.TimeoutExpired:
-        return f"not done after {TIMEOUT_S} s", []
+        return f"not done after {limit_s} s", []
     except FileNotFoundError:
         return f"there is no {argv[0]}; `make test` installs the module, --python names another interpreter", []
     text = done.stdout.decode(errors="replace")
@@ -262,7 +272,7 @@ def check_page(path: Path, args) -> Page:
         folder, env = prepared(Path(temp), args)
         for snippet in snippets(path.resolve()):
             shown = snippet.text.strip().splitlines()[0] if snippet.language == "console" else "python block"
-            if not snippet.run:
+            if not snippet.run or snippet.install:
                 page.skipped += 1
                 page.said.append(f"docs: {snippet.where}: not run: {shown}")
                 continue
@@ -290,6 +300,63 @@ def check_page(path: Path, args) -> Page:
     return page
 
 
+# ---- the README in a fresh clone
+
+# What stays of the environment: where packages come from, and the compiler cache.
+KEPT = re.compile(r"PIP_\w+|CCACHE_\w+|SSL_CERT_\w+|(https?|all|no)_proxy|CMAKE_BUILD_PARALLEL_LEVEL|LANG|LC_ALL", re.IGNORECASE)
+# Runs one line, and leaves where the session stands: the next line continues there.
+SESSION = """cd "$(cat {state}/folder)"; eval "$(cat {state}/variables)"
+{line}
+status=$?; [ $status = 0 ] || exit $status
+pwd >{state}/folder; export -p >{state}/variables"""
+
+
+def new_user(temp: Path) -> tuple[Path, dict]:
+    """A clone of the last commit, and the environment of someone who has just logged in."""
+    clone, home = temp / "foretrace", temp / "home"
+    home.mkdir()
+    subprocess.run(["git", "clone", "--quiet", "--no-local", "--depth", "1", f"file://{ROOT}", str(clone)], check=True)
+    env = {k: v for k, v in os.environ.items() if KEPT.fullmatch(k)}
+    if (ccache := shutil.which("ccache")) and "CCACHE_DIR" not in env:
+        env["CCACHE_DIR"] = subprocess.run([ccache, "--get-config", "cache_dir"], check=True, capture_output=True, text=True).stdout.strip()
+    programs = temp / "bin"
+    programs.mkdir()
+    # The CMake that configured build/, where there is one: another writes other precompiled headers, and the cache would know nothing.
+    cache = ROOT / "build" / "CMakeCache.txt"
+    if cache.exists() and (command := re.search(r"^CMAKE_COMMAND:INTERNAL=(.+)$", cache.read_text(), re.MULTILINE)):
+        (programs / "cmake").symlink_to(command[1])
+    return clone, env | {"HOME": str(home), "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "TERM": "dumb"}
+
+
+def check_from_clone(readme: Path) -> int:
+    failed = ran = 0
+    with tempfile.TemporaryDirectory() as temp:
+        clone, env = new_user(Path(temp))
+        state = Path(temp) / "state"
+        state.mkdir()
+        (state / "folder").write_text(str(clone))
+        (state / "variables").touch()
+        for snippet in snippets(readme):
+            if not snippet.run:
+                continue
+            line = snippet.text
+            if snippet.language == "python":
+                (state / "script.py").write_text(line)
+                line = f"python3 {state}/script.py"
+            begin = time.monotonic()
+            in_session = Snippet(snippet.where, "console", SESSION.format(state=state, line=line), snippet.exit)
+            problem, printed = execute(in_session, clone, "", env, limit_s=FIRST_BUILD_S if snippet.install else TIMEOUT_S)
+            problem = problem or compare(snippet, printed)
+            ran, failed = ran + 1, failed + bool(problem)
+            title = "python block" if snippet.language == "python" else line
+            print(f"docs: {snippet.where}: {'FAILED' if problem else 'ok'}, {time.monotonic() - begin:.0f} s: {title}" + (f"\n{problem}" if problem else ""),
+                  flush=True)
+            if problem and snippet.install:
+                break
+    print(f"docs: {ran - failed} of {ran} lines of {readme.name} work in a fresh clone")
+    return 1 if failed else 0
+
+
 def main(argv=None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path)
@@ -297,7 +364,10 @@ def main(argv=None) -> int:
     parser.add_argument("--python", default=str(ROOT / ".venv/bin/python"))
     parser.add_argument("--list", action="store_true", help="show what would run")
     parser.add_argument("--update", action="store_true", help="write what commands print now into the files")
+    parser.add_argument("--from-clone", action="store_true", help="run the README in a fresh clone, from its install lines on")
     args = parser.parse_args(argv)
+    if args.from_clone:
+        return check_from_clone(args.files[0].resolve() if args.files else ROOT / "README.md")
     files = args.files or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:

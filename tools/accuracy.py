@@ -24,6 +24,7 @@ from pathlib import Path
 from statistics import mean
 
 import accuracy_tables as tables
+import expectation
 import gates
 import track_record
 from daydream import predictions as daydream_predictions
@@ -31,6 +32,7 @@ from truth import ROOT, Folder, Row, default_folders, whatifs_of
 
 DOCS = ROOT / "docs" / "internals" / "accuracy.md"
 ROWS = ROOT / "docs" / "internals" / "appendix-accuracy.md"
+UNSEEN = ROOT / "data" / "h200-unseen"  # networks that nothing is fitted on
 LIMITS = Path(__file__).resolve().parent / "accuracy_limits.json"
 RESIDUALS = ROOT / "src" / "whatif" / "residuals" / "H200-SXM.csv"
 DECLINED_PCT = 100.0
@@ -278,6 +280,7 @@ def main() -> int:
         results, unknown = measure(program, folders, not options.no_measured, options.daydream,
                                    None if options.own_residuals else scratch)
         in_sample = measure(program, folders, not options.no_measured)[0] if options.in_sample or options.update_docs else []
+        unseen = measure(program, [Folder(UNSEEN)], scratch=scratch)[0] if options.update_docs else []
     results, in_sample = ([r for r in rs if (options.model or "") in r.row.model and (options.whatif or "") in r.whatif]
                           for rs in (results, in_sample))
     for line in unknown:
@@ -305,6 +308,8 @@ def main() -> int:
     if options.update_docs:
         tables.write_between(DOCS, "accuracy", text)
         tables.write_between(ROWS, "rows", "\n".join(tables.row_table(results)))
+        tables.write_between(ROWS, "unseen-rows", "\n".join(tables.row_table(unseen)))
+        expectation.write()
         track_record.write()
         print(f"accuracy: wrote {os.path.relpath(DOCS)} and {os.path.relpath(ROWS)}")
     if options.update_limits:

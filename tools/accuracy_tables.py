@@ -29,11 +29,12 @@ def summary(groups: dict, figures) -> list[str]:
     for whatif, results in [*groups.items(), ("all", [r for rs in groups.values() for r in rs])]:
         f = figures(results)
         shown = [r for r in results if r.covered is not None]
-        rows.append([whatif, f"{sum(r.row.quiet for r in results)}", pair(f, "quiet"), f"{sum(not r.row.quiet for r in results)}",
-                     pair(f, "noisy"), pair(f, "gpu"), pair(f, "memory"), f"{sum(r.covered for r in shown)} of {len(shown)}",
+        timed = [r.row.quiet for r in results if r.row.judges_time]
+        rows.append([whatif, str(sum(timed)), pair(f, "quiet"), str(len(timed) - sum(timed)), pair(f, "noisy"), str(len(results) - len(timed) or "–"),
+                     pair(f, "gpu"), pair(f, "memory"), f"{sum(r.covered for r in shown)} of {len(shown)}",
                      str(sum(r.declined is not None for r in results) or "–")])
-    return aligned(["what if", "quiet rows", "error % mean / max", "noisy rows", "distance % mean / max", "GPU time % mean / max",
-                    "peak memory % mean / max", "in band", "declined"], rows)
+    return aligned(["what if", "quiet rows", "to the median % mean / max", "noisy rows", "to the span % mean / max", "timed with CUPTI",
+                    "GPU time % mean / max", "peak memory % mean / max", "in band", "declined"], rows)
 
 
 def band_figures(results: list) -> dict:
@@ -133,7 +134,7 @@ def validation_table(whatifs: list[dict], groups: dict) -> list[str]:
     for w in whatifs:
         mine = [r for rs in groups.values() for r in rs if w["name"] in {u.split(":")[0] for u in r.uses}]
         alone = [r for r in mine if len(r.uses) == 1]
-        models = len({(r.folder, r.row.model) for r in mine})
+        models = len({r.row.network for r in mine})  # as `foretrace list whatifs` counts them
         state = "by definition" if w["name"] in BY_DEFINITION else "rows in scale.md" if w["name"] in IN_SCALE else f"{len(alone)} rows alone, {len(mine) - len(alone)} combined, {models} models" \
             if mine else "not validated"
         rows.append([w["name"], state, "yes" if w["validated"] else "no"])
@@ -148,10 +149,12 @@ def row_table(results: list) -> list[str]:
     rows = []
     for r in results:
         p = r.prediction
-        cells = ["declined", "–", "–"] if r.declined else [f"{p['ms']:.1f}", f"{p['low_ms']:.1f} … {p['high_ms']:.1f}", f"{p['speedup']:.2f}"]
-        rows.append([f"{r.folder} {r.row.model} {r.row.variant}", f"{r.row.median:.1f}" + ("" if r.row.quiet else " noisy"), *cells,
-                     f"{r.speedup:.2f}", signed(r.time_pct), signed(r.gpu_pct), signed(r.memory_pct)])
-    return aligned(["row", "measured ms", "predicted ms", "band", "speed-up", "measured", "time %", "GPU time %", "memory %"], rows)
+        cells = ["declined", "–", "–"] if r.declined else [f"{p['ms']:.2f}", f"{p['low_ms']:.2f} … {p['high_ms']:.2f}", f"{p['speedup']:.2f}"]
+        rows.append([f"{r.folder} {r.row.model} {r.row.variant}", f"{r.row.median:.2f}" + ("" if r.row.quiet else " noisy"), *cells,
+                     f"{r.speedup:.2f}", signed(r.time_pct), signed(r.gpu_pct), signed(r.memory_pct),
+                     f"{r.row.data['p10_ms']:.2f} … {r.row.data['p90_ms']:.2f}", "–" if r.covered is None else "yes" if r.covered else "no", r.row.network])
+    return aligned(["row", "measured ms", "predicted ms", "band", "speed-up", "measured", "time %", "GPU time %", "memory %", "measured span ms",
+                    "in band", "network"], rows)
 
 
 def worst(results: list, count: int) -> list[str]:

@@ -7,15 +7,18 @@ whatifs` and every JSON answer say on how many rows and models a change was comp
 
 A row counts for every what-if it needs; a model measured in several folders or sizes counts once. Steps on one GPU are those
 tools/accuracy.py predicts, steps of several workers those of tools/scale_accuracy.py. Without FORETRACE_TRUTH the check only
-sees the project's own rows: it then fails where the file claims fewer than these, or a what-if that has none at all.
+sees the project's own rows: it then fails where the file claims fewer than these, or a what-if that has none at all. The check
+also compares docs/internals/accuracy.md with the file, and its first tables with the rows of the appendix.
 """
 
 import argparse
 import os
+import re
 import sys
 from collections import defaultdict
 from pathlib import Path
 
+import expectation
 import scale_accuracy
 import track_record
 from track_record import CASES
@@ -70,6 +73,18 @@ def problems(said: dict, found: dict, whole: bool) -> list[str]:
     return out
 
 
+def documented(text: str) -> dict[str, tuple[int, int]]:
+    """What docs/internals/accuracy.md says was measured on one GPU: rows and models by what-if."""
+    found = re.findall(r"^\| (\S+) +\| +(\d+) rows alone, (\d+) combined, (\d+) models \|", text, re.MULTILINE)
+    return {name: (int(alone) + int(combined), int(models)) for name, alone, combined, models in found}
+
+
+def undocumented(said: dict, page: dict) -> list[str]:
+    """Where the page and `foretrace list whatifs` disagree."""
+    return [f"{name}: docs/internals/accuracy.md says {rows} rows of {models} models, `foretrace list whatifs` {said.get(name, (0, 0))}"
+            for name, (rows, models) in page.items() if said.get(name) != (rows, models)] or ([] if page else ["docs/internals/accuracy.md counts no rows"])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
@@ -82,7 +97,9 @@ def main() -> int:
         COUNTS.write_text(HEAD + "".join(f"{name},{rows},{models}\n" for name, (rows, models) in found.items()))
         print(f"validation: {len(found)} what-ifs, {COUNTS.relative_to(ROOT)}")
         return 0
-    bad = problems(parsed(COUNTS.read_text()), found, whole) + track_record.problems()
+    said = parsed(COUNTS.read_text())
+    bad = problems(said, found, whole) + undocumented(said, documented(expectation.DOCS.read_text()))
+    bad += track_record.problems() + expectation.problems()
     print("\n".join(bad) or f"validation: {len(found)} what-ifs counted as the file says")
     return 1 if bad else 0
 

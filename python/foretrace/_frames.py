@@ -20,7 +20,7 @@ def to_pandas(trace: Trace, events: ArrayLike | None) -> pandas.DataFrame:
     try:
         import pandas as pd
     except ImportError as error:
-        raise ImportError("Trace.to_pandas needs pandas: pip install 'foretrace[pandas]'") from error
+        raise ImportError("Trace.to_pandas needs pandas: pip install pandas") from error
     columns: dict[str, Any] = {}
     for name, values in _columns(trace, events).items():
         if isinstance(values, tuple):
@@ -36,7 +36,7 @@ def to_arrow(trace: Trace, events: ArrayLike | None) -> pyarrow.Table:
     try:
         import pyarrow as pa
     except ImportError as error:
-        raise ImportError("Trace.to_arrow needs pyarrow: pip install 'foretrace[arrow]'") from error
+        raise ImportError("Trace.to_arrow needs pyarrow: pip install pyarrow") from error
     columns: dict[str, Any] = {}
     for name, values in _columns(trace, events).items():
         if isinstance(values, tuple):

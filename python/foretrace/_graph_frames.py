@@ -77,5 +77,5 @@ def _pandas(what: str) -> Any:
     try:
         import pandas as pd
     except ImportError as error:
-        raise ImportError(f"{what}.to_pandas needs pandas: pip install 'foretrace[pandas]'") from error
+        raise ImportError(f"{what}.to_pandas needs pandas: pip install pandas") from error
     return pd

@@ -26,7 +26,7 @@ def tables(folder: str) -> dict[str, set[str]] | _Wrong:
     try:
         import pyarrow.parquet
     except ImportError:
-        return "reading Nsight's parquet export needs pyarrow, which this Python does not have", 'pip install "foretrace[arrow]"'
+        return "reading Nsight's parquet export needs pyarrow, which this Python does not have", "pip install pyarrow"
     found: dict[str, set[str]] = {}
     for path in sorted(Path(folder).glob("*.parquet")):
         try:

@@ -93,8 +93,8 @@ class Cluster:
         try:
             import ray
         except ImportError as error:
-            raise Error("--ray needs Ray\n  hint: pip install 'foretrace[ray]'", message="--ray needs Ray",
-                        hint="pip install 'foretrace[ray]'", code="usage") from error
+            raise Error("--ray needs Ray\n  hint: pip install ray", message="--ray needs Ray",
+                        hint="pip install ray", code="usage") from error
         self._ray: Any = ray
         self._lose = lose
         self._lose_once = lose_once

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/install_hint.hpp"
+
 namespace foretrace::cli {
 
 namespace {
@@ -72,7 +74,7 @@ Error hand_to_python(const std::vector<std::string>& args) {
   const int found = status_of({"python3", "-c", kIsInstalled});
   if (found == kNotFound) {
     error.message = fmt::format("{} needs Python, and there is no python3 on the PATH", python_option(args));
-    error.hint = "install Python 3.10 or later, then `pip install foretrace`";
+    error.hint = fmt::format("install Python 3.10 or later, then {}", kInstallModule);
     return error;
   }
   if (found == 0) {
@@ -83,7 +85,7 @@ Error hand_to_python(const std::vector<std::string>& args) {
   }
   error.message =
       fmt::format("{} needs foretrace's Python module, which this python3 does not have", python_option(args));
-  error.hint = "`pip install foretrace` (or `pip install .` in its source) for the python3 on the PATH";
+  error.hint = fmt::format("{}, for the python3 on the PATH", kInstallModule);
   return error;
 }
 

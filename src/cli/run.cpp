@@ -12,6 +12,7 @@
 #include <map>
 #include <new>
 
+#include "base/install_hint.hpp"
 #include "base/readable.hpp"
 #include "base/suggest.hpp"
 #include "cli/errors.hpp"
@@ -195,7 +196,7 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
   // main hands such verbs to Python before any verb runs; a program that embeds this one without Python gets here.
   if (verb.run == nullptr) {
     return served_by_python(verb.name,
-                            fmt::format("pip install foretrace, then: python3 -m foretrace {}", usage_line(verb)));
+                            fmt::format("{}, then: python3 -m foretrace {}", kInstallModule, usage_line(verb)));
   }
   const MemoryBound bound(values.number("max-memory"));
   try {

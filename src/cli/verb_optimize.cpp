@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/decimal.hpp"
+#include "base/install_hint.hpp"
 #include "cli/inputs.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
@@ -49,8 +50,9 @@ Result<std::optional<search::Communication>> communication(const Values& values)
 Result<search::Evaluate> ray_evaluator(const Request& request, const trace::Trace& trace) {
   const Values& values = request.values;
   if (!request.extensions.make_evaluate) {
-    return served_by_python("--ray",
-                            "pip install 'foretrace[ray]', then: python3 -m foretrace optimize … --ray ADDRESS");
+    return served_by_python(
+        "--ray",
+        fmt::format("{}, and `pip install ray`, then: python3 -m foretrace optimize … --ray ADDRESS", kInstallModule));
   }
   for (const auto& [other, given] :
        {std::pair("--host", values.text("host").has_value()), std::pair("--steps-by", !trace.steps_by.empty())}) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/install_hint.hpp"
 #include "cli/inputs.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/analysis/ranks.hpp"
@@ -36,7 +37,9 @@ Result<ranks::Job> load_job(const std::vector<std::string>& files, const Request
 
 Result<Answer> run_ranks(const Request& request) {
   if (request.values.text("ray") && !request.extensions.read_all) {
-    return served_by_python("--ray", "pip install 'foretrace[ray]', then: python3 -m foretrace ranks … --ray ADDRESS");
+    return served_by_python(
+        "--ray",
+        fmt::format("{}, and `pip install ray`, then: python3 -m foretrace ranks … --ray ADDRESS", kInstallModule));
   }
   FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE"), request.load));
   Result<ranks::Job> job;

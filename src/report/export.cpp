@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/deflate.hpp"
+#include "base/install_hint.hpp"
 #include "base/suggest.hpp"
 #include "foretrace/analysis/baseline.hpp"
 #include "report/exporter.hpp"
@@ -20,7 +21,7 @@ Result<Exported> export_step(const trace::Trace& trace, const overview::Exportab
   }
   if (exporter->packed && !options.pack_table) {
     return fail(ErrorCode::kUsage, fmt::format("the format '{}' is written by the Python command", exporter->name),
-                "`pip install 'foretrace[arrow]'`, or --format csv");
+                fmt::format("{}, and `pip install pyarrow`; or --format csv", kInstallModule));
   }
   const analysis::ReplayedStep& step = from.step;
   Exported out;

@@ -422,7 +422,7 @@ def test_frames(graph, timeline):
 
 def test_frames_without_pandas(graph, timeline, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"Graph.to_pandas needs pandas: pip install 'foretrace\[pandas\]'"):
+    with pytest.raises(ImportError, match=r"Graph.to_pandas needs pandas: pip install pandas"):
         graph.to_pandas()
     with pytest.raises(ImportError, match="Timeline.to_pandas needs pandas"):
         timeline.to_pandas()

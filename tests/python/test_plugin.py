@@ -201,7 +201,7 @@ class TestTheProgramWithoutPython:
         (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")
         (tmp_path / "python3").chmod(0o755)
         status, out, _ = command(*args, "--json", program=(PROGRAM,), env=dict(os.environ, PATH=str(tmp_path)))
-        assert status == 2 and "pip install foretrace" in json.loads(out)["error"]["hint"]
+        assert status == 2 and "pip install ." in json.loads(out)["error"]["hint"]
 
     def test_shows_the_option(self):
         status, out, _ = command("whatif", "--help", program=(PROGRAM,))

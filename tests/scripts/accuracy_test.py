@@ -9,6 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import accuracy
 import daydream
+import expectation
 import fit_bands
 import gates
 import scale_accuracy
@@ -219,6 +220,58 @@ class TrackRecord(unittest.TestCase):
     def test_a_row_counts_for_every_whatif_it_needs(self):
         lines = track_record.text_of(track_record.found(self.APPENDIX, self.SCALE)).splitlines()
         self.assertEqual(lines[1:], ["amp,2,6.0,10.0,1.0,0.5", "bucket,1,4.0,4.0,,", "ddp,1,4.0,4.0,,", "fused-optimizer,1,2.0,2.0,4.0,0.2"])
+
+
+class Expectation(unittest.TestCase):
+    HEAD = "| row | measured ms | predicted ms | band | speed-up | measured | time % | GPU time % | memory % | measured span ms | in band | network |\n|---|\n"
+    ROWS = HEAD + """| f a amp | 10.00 | 11.00 | 10 … 12 | 2 | 2 | +10.0 | +1.0 | – | 9.90 … 10.10 | no | a |
+| f a bs2 | 10.00 noisy | 9.00 | 8 … 10 | 2 | 2 | +0.0 | – | -0.5 | 8.00 … 12.00 | yes | a |
+| f b@2 bs2 | 10.00 noisy | 13.00 | 9 … 14 | 2 | 2 | +10.0 | – | -0.5 | 8.00 … 12.00 | yes | b |
+| f b ampfused | 10.00 noisy | 5.00 | 4 … 6 | 2 | 2 | – | +4.0 | +0.0 | 9.00 … 12.00 | – | b |
+| f c ckpt | 10.00 | declined | – | – | 2 | +100.0 | +100.0 | – | 9.90 … 10.10 | – | c |
+"""
+
+    def cases(self):
+        return expectation.cases(track_record.between(f"<!-- rows -->\n{self.ROWS}<!-- end of rows -->", "rows"))
+
+    def test_distances_to_the_median_and_to_the_span(self):
+        amp, bs2, far, _, declined = self.cases()
+        self.assertAlmostEqual(amp.to_median_pct, 10)
+        self.assertAlmostEqual(amp.to_span_pct, 9)
+        self.assertAlmostEqual(bs2.to_median_pct, -10)
+        self.assertEqual(bs2.to_span_pct, 0)
+        self.assertAlmostEqual(far.to_span_pct, 10)
+        self.assertEqual((declined.to_median_pct, declined.to_span_pct, declined.in_band), (100, 100, False))
+
+    def test_kinds_of_questions(self):
+        self.assertEqual([c.kind.split(":")[0].split(",")[0] for c in self.cases()],
+                         ["precision", "batch size", "batch size", "several changes together", "accumulate"])
+        for use in truth.SWITCHES.values():
+            if use != "batchnorm":
+                self.assertTrue(any(use.split(":")[0] in names for names in expectation.KINDS.values()), use)
+
+    def test_a_line_of_the_table(self):
+        timed = [c for c in self.cases() if c.timed]
+        self.assertEqual(expectation.cells("all", timed), ["all", "3", "2", "55.0 / 100.0", "54.5 / 100.0", "2", "20.0 / 30.0", "+10.0", "5.0 / 10.0", "2 of 4"])
+
+    def test_the_page_must_say_what_the_rows_do(self):
+        with tempfile.TemporaryDirectory(dir=truth.ROOT / "tests") as temp:
+            page = Path(temp) / "page.md"
+            page.write_text(expectation.DOCS.read_text())
+            self.assertEqual(expectation.problems(page), [])
+            page.write_text(page.read_text().replace("**Noise and bias.**", "**Noise.**"))
+            self.assertEqual(len(expectation.problems(page)), 1)
+
+
+class Documented(unittest.TestCase):
+    PAGE = "| amp      | 60 rows alone, 33 combined, 27 models |            yes |\n| gpu | not validated | no |\n"
+
+    def test_the_page_and_the_program_agree(self):
+        page = validation.documented(self.PAGE)
+        self.assertEqual(page, {"amp": (93, 27)})
+        self.assertEqual(validation.undocumented({"amp": (93, 27)}, page), [])
+        self.assertEqual(len(validation.undocumented({"amp": (93, 44)}, page)), 1)
+        self.assertEqual(len(validation.undocumented({"amp": (93, 27)}, {})), 1)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 import importlib.util
 import io
+import subprocess
 import tempfile
 import unittest
 from contextlib import redirect_stdout
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 spec = importlib.util.spec_from_file_location("check_docs", ROOT / "scripts/check_docs.py")
@@ -144,6 +146,50 @@ class Update(Pages):
 
     def test_a_right_page_stays_as_it_is(self):
         self.assertEqual(self.update(PAGE), PAGE)
+
+
+class FromClone(unittest.TestCase):
+    README = """```console install
+$ mkdir sub && cd sub && export GREETING=hello
+```
+```console
+$ echo "$GREETING from ${PWD##*/}, home $(ls -A ~ | wc -l)"
+hello from sub, home 0
+```
+```python
+import pathlib
+assert pathlib.Path.cwd().name == "sub"
+```
+```console no-run
+$ exit 9
+```
+"""
+
+    def ran(self, text: str) -> tuple[int, str]:
+        with tempfile.TemporaryDirectory() as temp:
+            readme = Path(temp) / "README.md"
+            readme.write_text(text)
+            git = ["git", "-C", temp, "-c", "user.name=a", "-c", "user.email=a@b"]
+            for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "a"]):
+                subprocess.run([*git, *words], check=True)
+            said = io.StringIO()
+            with mock.patch.object(check_docs, "ROOT", Path(temp)), redirect_stdout(said):
+                return check_docs.main(["--from-clone", str(readme)]), said.getvalue()
+
+    def test_lines_are_one_session(self):
+        status, said = self.ran(self.README)
+        self.assertEqual(status, 0, said)
+        self.assertIn("3 of 3 lines", said)
+
+    def test_a_line_that_fails_is_named(self):
+        status, said = self.ran(self.README.replace("hello from", "good day from"))
+        self.assertEqual(status, 1)
+        self.assertIn("2 of 3 lines", said)
+
+    def test_nothing_runs_without_what_was_to_be_installed(self):
+        status, said = self.ran(self.README.replace("mkdir sub", "false"))
+        self.assertEqual(status, 1)
+        self.assertIn("0 of 1 lines", said)
 
 
 if __name__ == "__main__":

@@ -43,5 +43,15 @@ class NamesInReadmes(unittest.TestCase):
             self.assertTrue(readmes, folder)
 
 
+class InstallCommands(unittest.TestCase):
+    def test_foretrace_is_on_no_package_index(self):
+        rule = next(pattern for pattern, meaning in check_text.RULES if "package index" in meaning)
+        verb = "pip" + " install "
+        for wrong in ("foretrace", "'foretrace[ray]'", '"foretrace[arrow]"', "`foretrace`"):
+            self.assertTrue(rule.search(verb + wrong), wrong)
+        for right in (".", "foretrace-0.3.0-cp312-abi3-manylinux_2_28_x86_64.whl", "wheels/foretrace-*.whl", "pyarrow"):
+            self.assertFalse(rule.search(verb + right), right)
+
+
 if __name__ == "__main__":
     unittest.main()

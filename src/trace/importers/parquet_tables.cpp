@@ -1,14 +1,19 @@
 #include "trace/importers/parquet_tables.hpp"
 
+#include <fmt/format.h>
+
+#include "base/install_hint.hpp"
 #include "base/text.hpp"
 
 namespace foretrace::trace {
 
 Result<ParquetTables> ParquetTables::open(const std::string& folder, ParquetReader reader) {
   if (!reader.tables) {
-    return fail(ErrorCode::kUnreadable, "this is Nsight's parquet export, which this program cannot read by itself",
-                "pip install \"foretrace[arrow]\", then the same command behind `python -m foretrace`; or export the "
-                "report again: nsys export --type sqlite REPORT.nsys-rep");
+    return fail(
+        ErrorCode::kUnreadable, "this is Nsight's parquet export, which this program cannot read by itself",
+        fmt::format("{}, and `pip install pyarrow`, then the same command with `python3 -m foretrace`; or export the "
+                    "report again: nsys export --type sqlite REPORT.nsys-rep",
+                    kInstallModule));
   }
   ParquetTables out;
   out.folder_ = folder;
