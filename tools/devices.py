@@ -12,7 +12,7 @@ DEVICES = HARDWARE / "devices"
 @functools.cache
 def default(name):
     """What is assumed of a device whose file does not say it (tools/fit_devices.py)."""
-    rows = (line.split(",") for line in (DEVICES / "usual.csv").read_text().splitlines() if not line.startswith("#"))
+    rows = (line.split(",") for line in (DEVICES / "defaults.csv").read_text().splitlines() if not line.startswith("#"))
     return {row[0]: float(row[1]) for row in rows}[name]
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is assumed of a device whose file does not say it: src/hardware/devices/usual.csv.
+"""What is assumed of a device whose file does not say it: src/hardware/devices/defaults.csv.
 
     tools/fit_devices.py [--check]
 
@@ -21,7 +21,7 @@ import tomllib
 from truth import ROOT, csv_rows, json_lines
 
 FOLDER = ROOT / "src" / "hardware" / "devices"
-TABLE = FOLDER / "usual.csv"
+TABLE = FOLDER / "defaults.csv"
 COPIES = ROOT / "data" / "h200-catalogue" / "copies.jsonl"
 PCIE5_GBS = 63.0  # sixteen lanes of 32 GT/s after coding (PCI-SIG)
 LARGE_MB = 64

@@ -16,11 +16,6 @@ std::string_view to_string(DependencyKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-std::string_view to_string(Origin origin) {
-  constexpr std::array<std::string_view, 4> kNames = {"measured", "scaled", "modelled", "analytic"};
-  return kNames[static_cast<std::size_t>(origin)];
-}
-
 std::string_view to_string(Phase phase) {
   constexpr std::array<std::string_view, kPhases> kNames = {"forward",       "backward", "optimizer",
                                                             "communication", "data",     "other"};

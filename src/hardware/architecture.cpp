@@ -29,7 +29,9 @@ std::vector<Architecture> read_architectures(std::string_view csv) {
 
 }  // namespace
 
-const Architecture& architecture_of(const Device& d) {
+namespace {
+
+const Architecture& find_architecture(const Device& d) {
   static const std::vector<Architecture> kAll = read_architectures(data_file("hardware/architectures.csv"));
   const int capability = 10 * d.compute_major + d.compute_minor;
   const Architecture* found = nullptr;
@@ -45,6 +47,23 @@ const Architecture& architecture_of(const Device& d) {
     return one;
   }();
   return found == nullptr ? kUnknown : *found;
+}
+
+}  // namespace
+
+const Architecture& architecture_of(const Device& d) {
+  // Every product asks, nearly always for the device of the question before.
+  struct Last {
+    std::string vendor, architecture;
+    int compute_major = 0, compute_minor = 0;
+    const Architecture* found = nullptr;
+  };
+  static thread_local Last last;
+  if (last.found == nullptr || last.compute_major != d.compute_major || last.compute_minor != d.compute_minor ||
+      last.architecture != d.architecture || last.vendor != d.vendor) {
+    last = {d.vendor, d.architecture, d.compute_major, d.compute_minor, &find_architecture(d)};
+  }
+  return *last.found;
 }
 
 }  // namespace foretrace::hardware

@@ -40,6 +40,8 @@ inline constexpr std::size_t kCollectives = 9;
 std::string_view to_string(Collective collective);
 /// "all_reduce", "allreduce", "AllReduce", "all_reduce_perf", …
 std::optional<Collective> parse_collective(std::string_view text);
+/// The one that a longer name contains, written in small letters: "nccldevkernelallgatherringll".
+std::optional<Collective> collective_in(std::string_view letters);
 
 struct CollectiveCall {
   Collective kind = Collective::kAllReduce;

@@ -221,6 +221,23 @@ std::string_view to_string(Collective collective) {
   return kNames[static_cast<std::size_t>(collective)];
 }
 
+namespace {
+
+// As they are spelled once only small letters and digits count. Longer names first: "allreduce" contains "reduce".
+constexpr std::pair<std::string_view, Collective> kNames[] = {{"reducescatter", Collective::kReduceScatter},
+                                                              {"allreduce", Collective::kAllReduce},
+                                                              {"allgather", Collective::kAllGather},
+                                                              {"broadcast", Collective::kBroadcast},
+                                                              {"alltoall", Collective::kAllToAll},
+                                                              {"sendrecv", Collective::kSendRecv},
+                                                              {"scatter", Collective::kScatter},
+                                                              {"gather", Collective::kGather},
+                                                              {"reduce", Collective::kReduce},
+                                                              {"bcast", Collective::kBroadcast},
+                                                              {"p2p", Collective::kSendRecv}};
+
+}  // namespace
+
 std::optional<Collective> parse_collective(std::string_view text) {
   std::string key;
   for (const char c : text) {
@@ -229,20 +246,15 @@ std::optional<Collective> parse_collective(std::string_view text) {
     }
   }
   if (key.ends_with("perf")) key.resize(key.size() - 4);
-  constexpr std::array<std::pair<std::string_view, Collective>, 11> kKeys = {
-      {{"allreduce", Collective::kAllReduce},
-       {"allgather", Collective::kAllGather},
-       {"reducescatter", Collective::kReduceScatter},
-       {"broadcast", Collective::kBroadcast},
-       {"bcast", Collective::kBroadcast},
-       {"reduce", Collective::kReduce},
-       {"alltoall", Collective::kAllToAll},
-       {"sendrecv", Collective::kSendRecv},
-       {"p2p", Collective::kSendRecv},
-       {"gather", Collective::kGather},
-       {"scatter", Collective::kScatter}}};
-  for (const auto& [name, kind] : kKeys) {
+  for (const auto& [name, kind] : kNames) {
     if (key == name) return kind;
+  }
+  return std::nullopt;
+}
+
+std::optional<Collective> collective_in(std::string_view letters) {
+  for (const auto& [name, kind] : kNames) {
+    if (letters.find(name) != std::string_view::npos) return kind;
   }
   return std::nullopt;
 }

@@ -8,7 +8,7 @@
 
 #include <cstddef>
 
-#include "foretrace/graph/graph.hpp"
+#include "foretrace/base/types.hpp"
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/work/work.hpp"
 
@@ -17,7 +17,7 @@ namespace foretrace::hardware {
 /// The time, in ns, a piece of work takes on a device, and how it was found.
 struct Cost {
   double ns = 0;
-  graph::Origin origin = graph::Origin::kAnalytic;
+  Origin origin = Origin::kAnalytic;
   double sigma = 0;    ///< of log time: error of this family's model
   bool known = false;  ///< false: outside what the models cover; do not use
 };

@@ -43,13 +43,13 @@ Dtype multiplied_in(Dtype dtype, const Device& d) {
 }
 
 // How energy per multiplication falls with the width of transistors, against 12 nm: in proportion, and more for tensor cores from some width
-// on (devices/usual.csv); FP32 products reach 20 W per TFLOP/s on V100 and T4; BF16 ones 2.7 on a V100S, 1.56 on an
+// on (devices/defaults.csv); FP32 products reach 20 W per TFLOP/s on V100 and T4; BF16 ones 2.7 on a V100S, 1.56 on an
 // A100, 0.87 on an H100, 0.62 on a B200. Above 12 nm (Pascal) parameters say it of all products.
 double node_factor(bool tensor, const ProductWeights& p, const Device& d) {
   const double nm = architecture_of(d).process_nm;
   if (nm > 12) return std::pow(nm / 12, p.shrink);
   if (!tensor) return nm / 12;
-  const UsualDevice& usual = usual_device();
+  const DeviceDefaults& usual = device_defaults();
   return std::pow(std::min(nm, usual.tensor_node) / 12, usual.tensor_power) * std::max(1.0, nm / usual.tensor_node);
 }
 

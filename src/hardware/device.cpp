@@ -31,7 +31,7 @@ tl::unexpected<Error> bad_file(const std::string& file, std::string message) {
 double pcie_gbs_of(double generation) {
   // Sixteen lanes of 8, 16, 32 and 64 GT/s, one direction, after coding (128 of 130 bits, from generation 6 on
   // 242 of 256 bytes; PCI-SIG's specifications).
-  const double reached = usual_device().pcie_share;
+  const double reached = device_defaults().pcie_share;
   switch (static_cast<int>(std::clamp(generation, 0.0, 100.0))) {
     case 3:
       return 15.75 * reached;
@@ -76,17 +76,17 @@ std::string key_of(std::string_view name) { return name_key(name, {"nvidia", "am
 
 }  // namespace
 
-const UsualDevice& usual_device() {
-  static const UsualDevice kUsual = [] {
-    UsualDevice u;
+const DeviceDefaults& device_defaults() {
+  static const DeviceDefaults kDefaults = [] {
+    DeviceDefaults u;
     const std::pair<std::string_view, double*> places[] = {{"bandwidth_share", &u.bandwidth_share},
                                                            {"pcie_share", &u.pcie_share},
                                                            {"tensor_power", &u.tensor_power},
                                                            {"tensor_node", &u.tensor_node}};
-    read_values(data_file("hardware/devices/usual.csv"), places);
+    read_values(data_file("hardware/devices/defaults.csv"), places);
     return u;
   }();
-  return kUsual;
+  return kDefaults;
 }
 
 bool same_device(const Device& a, const Device& b) {
@@ -160,7 +160,7 @@ Result<Device> parse_device(std::string_view text, std::string name, const std::
   d.tflops_bf16 = number(tflops, "bf16");
   d.memory_gb = number(memory, "gb");
   d.bandwidth_gbs = number(memory, "bandwidth_gbs");
-  d.achievable_bandwidth = memory.number("achievable_bandwidth").value_or(usual_device().bandwidth_share);
+  d.achievable_bandwidth = memory.number("achievable_bandwidth").value_or(device_defaults().bandwidth_share);
   d.l2_mb = number(memory, "l2_mb");
   d.pcie_gbs = link.number("pcie_gbs").value_or(pcie_gbs_of(number(link, "pcie_generation")));
   d.nvlink_gbs = number(link, "nvlink_gbs");

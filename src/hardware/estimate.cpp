@@ -45,7 +45,7 @@ struct EstimateOfKind {
 // Sizes no tensor can have make times that are none.
 Estimate finite(const Estimate& time) { return std::isfinite(time.us) ? time : Estimate{}; }
 
-Cost known(double ns, double sigma, graph::Origin origin) { return {ns, origin, sigma, true}; }
+Cost known(double ns, double sigma, Origin origin) { return {ns, origin, sigma, true}; }
 
 std::int64_t alignment_class(const Work& w) {
   const auto* gemm = std::get_if<Gemm>(&w.kind);
@@ -120,7 +120,7 @@ Cost predict(const Work& work, const Device& device) { return predict(work, devi
 Cost predict(const Work& work, const Device& device, const Tables& tables) {
   const Estimate found = estimate(work, tables, device);
   if (!(found.us > 0)) return {};
-  return known(std::max(found.us * 1e3, roofline_ns(work, device)), found.sigma, graph::Origin::kModelled);
+  return known(std::max(found.us * 1e3, roofline_ns(work, device)), found.sigma, Origin::kModelled);
 }
 
 Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Device& device) {
@@ -128,7 +128,7 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
 }
 
 Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Device& device, const Tables& tables) {
-  if (same_work(was, becomes)) return known(measured_ns, 0, graph::Origin::kMeasured);
+  if (same_work(was, becomes)) return known(measured_ns, 0, Origin::kMeasured);
   // A kernel that was faster than its bytes allow did not move them all, and what it becomes will not either. And the floor of a
   // launch does not shrink.
   const double bound = std::max(measured_ns < roofline_ns(was, device) ? 0 : roofline_ns(becomes, device),
@@ -143,7 +143,7 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
     if (from.us > 0) {
       const double most = same_algorithm_upper_bound(measured_ns, was, becomes, tables, device);
       return known(std::max(std::min(from.us * 1e3, most), bound), from.sigma,
-                   stays ? graph::Origin::kScaled : graph::Origin::kModelled);
+                   stays ? Origin::kScaled : Origin::kModelled);
     }
   }
   const Estimate after = estimate(becomes, tables, device);
@@ -152,7 +152,7 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
     // The further from what was measured, the more of the model's own error remains: all of it at a factor of four, which nobody
     // measured.
     const double distance = std::min(1.0, std::abs(std::log(ratio)) / std::log(4.0));
-    return known(std::max(measured_ns * ratio, bound), distance * after.sigma, graph::Origin::kScaled);
+    return known(std::max(measured_ns * ratio, bound), distance * after.sigma, Origin::kScaled);
   }
   return after.us > 0 ? predict(becomes, device, tables) : Cost{};
 }

@@ -7,7 +7,7 @@ namespace foretrace::hardware {
 
 namespace {
 
-using Of = Gather::Of;
+using Operation = Gather::Operation;
 
 // A radix sort takes eight bits of the key in a pass. One block alone sorts as many keys as a tile has, 9 to each of 256 threads (published by NVIDIA
 // in CUB; of data/h200-operations 2,224 and not 2,320). More: a histogram, then a fill and a kernel a pass, that read and write keys and values
@@ -107,7 +107,7 @@ KernelFeatures sorted(Builder at, const Work& w, const Gather& g, const Device& 
 KernelFeatures table_grad(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
   constexpr double kFew = 3072;  // PyTorch's embedding_dense_backward
   const Sizes s(w, g);
-  const bool bags = g.of == Of::kBagsGrad;
+  const bool bags = g.operation == Operation::kBagsGrad;
   const bool few = !bags && s.rows <= kFew;
   const double walk = clocks_us(c.walked_index * s.rows, d);
   const double steps = 7 * kKernelUs + sort_us(s.rows, 8, d, c);
@@ -147,24 +147,24 @@ std::optional<KernelFeatures> features(const Work& w, const Gather& g, const Dev
   const auto pool = [&](std::string_view name) {
     return Builder(std::string(name).append(" fwd ").append(width_of(w)));
   };
-  switch (g.of) {
-    case Of::kTaken:
+  switch (g.operation) {
+    case Operation::kTaken:
       return taken(pool("taken"), w, g, d, c);
-    case Of::kWritten:
+    case Operation::kWritten:
       return added(pool("written"), w, g, d, c);
-    case Of::kAdded:
+    case Operation::kAdded:
       return added(pool("added"), w, g, d, c);
-    case Of::kScattered:
+    case Operation::kScattered:
       return added(pool("scattered"), w, g, d, c);
-    case Of::kSorted:
+    case Operation::kSorted:
       return sorted(pool("sorted"), w, g, d, c);
-    case Of::kTableGrad:
+    case Operation::kTableGrad:
       return table_grad(pool("table_grad"), w, g, d, c);
-    case Of::kBags:
+    case Operation::kBags:
       return bags(pool("bags"), w, g, d, c);
-    case Of::kBagsGrad:
+    case Operation::kBagsGrad:
       return table_grad(pool("bags_grad"), w, g, d, c);
-    case Of::kOther:
+    case Operation::kOther:
       break;
   }
   return std::nullopt;

@@ -42,7 +42,7 @@ KernelFeatures softmax(Builder at, const Work& w, const Rows& r, const Device& d
                       : 2)
       .feature(warp ? padding(r.columns) : 0)
       .feature(std::max(0.0, std::log(std::max(blocks, 1.0) / resident)))
-      .feature(r.of == Rows::Of::kLog ? 1 : 0)
+      .feature(r.operation == Rows::Operation::kLog ? 1 : 0)
       .law(streamed(w, d));
 }
 
@@ -169,7 +169,7 @@ std::optional<KernelFeatures> features(const Work& w, const BatchNorm& b, const 
 std::optional<KernelFeatures> features(const Work& w, const Pooling& p, const Device& d, const Clocks& c) {
   static constexpr std::string_view kNames[] = {"max_pool", "avg_pool", "adaptive_avg_pool", "nearest", "bilinear",
                                                 "bicubic",  ""};
-  const std::string_view name = kNames[static_cast<std::size_t>(p.of)];
+  const std::string_view name = kNames[static_cast<std::size_t>(p.operation)];
   if (name.empty() || p.input[0] <= 0 || w.bytes() <= 0) return std::nullopt;
   std::string pool(name);
   pool.append(pass_name(w)).append(width_of(w)).append(p.channels_last ? " nhwc" : " nchw");
@@ -190,9 +190,9 @@ std::optional<KernelFeatures> features(const Work& w, const Pooling& p, const De
       // Few channels are interpolated as planes, wherever they lie (UpSampleBilinear2d.cu).
       .feature(p.channels_last && p.input[1] < 16 ? 1 : 0)
       .feature(std::max(0.0, std::log(outputs / (2048.0 * std::max(1, d.sm_count)))));
-  const bool adaptive = p.of == Pooling::Of::kAdaptive;
+  const bool adaptive = p.operation == Pooling::Operation::kAdaptive;
   double turns = 0;
-  if (p.channels_last && (adaptive || p.of == Pooling::Of::kMaximum)) {
+  if (p.channels_last && (adaptive || p.operation == Pooling::Operation::kMaximum)) {
     // Threads go over their channels, pixels and windows in turn, in shared memory.
     const double edge = std::sqrt(std::max(plane, 1.0));
     const double stride = std::sqrt(std::max(1.0, inputs / outputs));
@@ -225,18 +225,18 @@ std::optional<KernelFeatures> features(const Work& w, const Rows& r, const Devic
   const auto pool = [&](std::string_view name, std::string_view pass) {
     return Builder(std::string(name).append(pass).append(width_of(w)));
   };
-  switch (r.of) {
-    case Rows::Of::kSort:
+  switch (r.operation) {
+    case Rows::Operation::kSort:
       return sort(pool("sort", " fwd "), w, r, d);
-    case Rows::Of::kTopK:
+    case Rows::Operation::kTopK:
       return topk(pool("topk", " fwd "), w, r, d);
-    case Rows::Of::kScan:
+    case Rows::Operation::kScan:
       return scan(pool("scan", " fwd "), w, r, d, c);
-    case Rows::Of::kTransform:
+    case Rows::Operation::kTransform:
       return transform(pool("transform", " fwd "), w, r, d);
-    case Rows::Of::kUsual:
-    case Rows::Of::kLog:
-    case Rows::Of::kRms:
+    case Rows::Operation::kDefault:
+    case Rows::Operation::kLog:
+    case Rows::Operation::kRms:
       break;
   }
   const bool wider = w.family == Family::kSoftmax && is_half(w.dtype) && !is_half(w.out_dtype) && !w.backward;
@@ -251,7 +251,7 @@ std::optional<KernelFeatures> features(const Work& w, const Rows& r, const Devic
   // Of a loss one element of a row is looked at, or all of them.
   const bool one = w.bytes_read < 2 * as_double(w.elements) * as_double(bytes_of(w.dtype));
   if (w.family != Family::kLayerNorm && w.family != Family::kLoss) return std::nullopt;
-  const std::string_view norm = r.of == Rows::Of::kRms ? "rms_norm" : "layer_norm";
+  const std::string_view norm = r.operation == Rows::Operation::kRms ? "rms_norm" : "layer_norm";
   Builder at = pool(w.family == Family::kLayerNorm ? norm : one ? "nll_loss" : "mse_loss", pass_name(w));
   return sizes(at, r).feature(misalignment(r.columns)).law(streamed(w, d));
 }

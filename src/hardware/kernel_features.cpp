@@ -17,7 +17,8 @@ namespace foretrace::hardware {
 
 namespace {
 
-std::optional<KernelFeatures> features(const Work& w, const Convolution& c, const Device& d, const Tables& t) {
+std::optional<KernelFeatures> features(const Work& w, const Convolution& c, const Device& d, const Tables& t,
+                                       bool with_law) {
   if (c.input[0] <= 0 || w.flops <= 0) return std::nullopt;
   const bool data = w.family == Family::kConvDataGrad;
   const bool filter = w.family == Family::kConvWeightGrad;
@@ -58,7 +59,7 @@ std::optional<KernelFeatures> features(const Work& w, const Convolution& c, cons
       .feature(std::log(std::ceil(n / 64) * 64 / std::max(n, 1.0)))
       .feature(misalignment(c.out_h * c.out_w))
       .autotuned(c.tuned)
-      .law(convolution_us(w, t, d));
+      .law(with_law ? convolution_us(w, t, d) : 0);
 }
 
 /// What the law of products says, remembered: it takes microseconds, a step repeats its products, and a search asks for the same
@@ -106,7 +107,7 @@ double known_product_us(const Work& w, const Gemm& g, const Tables& t, const Dev
 // The law knows sizes and the device; the pools what it does not: how operands lie (tensor cores read TF32 along k only), whether a
 // 16-byte access fits their rows (else kernels of older generations run, chosen by rules nobody publishes), and vectors, for
 // which there are kernels without tiles.
-std::optional<KernelFeatures> features(const Work& w, const Gemm& g, const Device& d, const Tables& t) {
+std::optional<KernelFeatures> features(const Work& w, const Gemm& g, const Device& d, const Tables& t, bool with_law) {
   if (g.m <= 0 || g.n <= 0 || g.k <= 0 || d.sm_count <= 0) return std::nullopt;
   const Product product = product_of(w, d);
   const bool half = product.element_bytes <= 2;
@@ -141,7 +142,7 @@ std::optional<KernelFeatures> features(const Work& w, const Gemm& g, const Devic
       .feature(misalignment(g.k))
       .feature(waste(g.m))
       .feature(waste(g.n))
-      .law(known_product_us(w, g, t, d));
+      .law(with_law ? known_product_us(w, g, t, d) : 0);
 }
 
 std::optional<KernelFeatures> features(const Work& w, const Attention& a, const Device& d, const Tables& t) {
@@ -198,9 +199,12 @@ struct FeaturesOfKind {
   const Device& d;
   const Tables& t;
   const Clocks& c;
+  bool with_law;
   template <class Kind>
   std::optional<KernelFeatures> operator()(const Kind& kind) const {
-    if constexpr (requires { features(w, kind, d, t); }) {
+    if constexpr (requires { features(w, kind, d, t, with_law); }) {
+      return features(w, kind, d, t, with_law);
+    } else if constexpr (requires { features(w, kind, d, t); }) {
       return features(w, kind, d, t);
     } else if constexpr (requires { features(w, kind, d, c); }) {
       return features(w, kind, d, c);
@@ -215,13 +219,19 @@ struct FeaturesOfKind {
 std::optional<KernelFeatures> kernel_features(const Work& work, const Device& device, const Tables& tables,
                                               const Clocks& clocks) {
   if (device.sm_count <= 0) return std::nullopt;
-  std::optional<KernelFeatures> found = std::visit(FeaturesOfKind{work, device, tables, clocks}, work.kind);
+  std::optional<KernelFeatures> found = std::visit(FeaturesOfKind{work, device, tables, clocks, true}, work.kind);
   if (found && !(found->law_us > 0 && std::isfinite(found->law_us))) return std::nullopt;
   return found;
 }
 
 std::optional<KernelFeatures> kernel_features(const Work& work, const Device& device, const Tables& tables) {
   return kernel_features(work, device, tables, tables.of(device).clocks);
+}
+
+std::optional<KernelFeatures> features_without_law(const Work& work, const Device& device, const Tables& tables,
+                                                   const Clocks& clocks) {
+  return device.sm_count <= 0 ? std::nullopt
+                              : std::visit(FeaturesOfKind{work, device, tables, clocks, false}, work.kind);
 }
 
 }  // namespace foretrace::hardware

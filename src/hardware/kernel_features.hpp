@@ -28,5 +28,8 @@ std::optional<KernelFeatures> kernel_features(const Work& work, const Device& de
 /// With other clocks than those of the tables (tools/fit_clocks.py tries many).
 std::optional<KernelFeatures> kernel_features(const Work& work, const Device& device, const Tables& tables,
                                               const Clocks& clocks);
+/// The same with a law of 0 for kinds whose law takes long: what their tables are read with.
+std::optional<KernelFeatures> features_without_law(const Work& work, const Device& device, const Tables& tables,
+                                                   const Clocks& clocks);
 
 }  // namespace foretrace::hardware

@@ -45,8 +45,9 @@ std::string part_of(std::string_view pool) {
 
 /// One time of a table.
 struct Cell {
-  std::size_t column = 0;
-  Work work;
+  std::uint32_t column = 0;
+  std::string_view name;  ///< of the column
+  const MeasuredSizes& sizes;
   double us = 0;
   std::uint32_t group = 0, shape = 0;
   bool misguessed = false;
@@ -64,7 +65,7 @@ void read_cells(const DataFile& file, std::string_view type, Use&& use) {
     MeasuredSizes sizes;
     std::string group;
     std::optional<std::uint32_t> group_id;
-    for (std::size_t i = 0; i < std::min(row.columns().size(), row.cells().size()); ++i) {
+    for (std::uint32_t i = 0; i < std::min(row.columns().size(), row.cells().size()); ++i) {
       const std::string_view name = row.columns()[i], cell = row.cells()[i];
       if (name.find(' ') == std::string_view::npos) {
         // The first size is the batch: shapes that differ in it alone, or in how they were measured, say nearly the same.
@@ -78,7 +79,7 @@ void read_cells(const DataFile& file, std::string_view type, Use&& use) {
       if (name.find(type) == std::string_view::npos) continue;
       const double us = number<double>(cell);
       if (us <= 0) continue;
-      use(Cell{i, measured_work(operation, sizes, name), us, *group_id, shape, cell.ends_with('?')});
+      use(Cell{i, name, sizes, us, *group_id, shape, cell.ends_with('?')});
     }
   }
 }
@@ -181,7 +182,9 @@ std::vector<MeasuredRow> KernelTables::rows(const std::string& device) const {
   std::vector<MeasuredRow> out;
   for (const DataFile& file : files_.in(kFolder)) {
     if (file.device() != device || operation_of(file) == kScalesOf) continue;
-    read_cells(file, " ", [&](const Cell& cell) { out.push_back({operation_of(file), cell.work, cell.us}); });
+    read_cells(file, " ", [&](const Cell& cell) {
+      out.push_back({operation_of(file), measured_work(operation_of(file), cell.sizes, cell.name), cell.us});
+    });
   }
   return out;
 }
@@ -210,14 +213,7 @@ void KernelTables::read(OfDevice& on, std::string_view part) {
       pool.from_fp32 = scaling.from_fp32;
       pool.autotuning = scaling.autotuning;
     }
-    if (pool.misguessed.empty()) continue;
-    std::vector<Neighbours::Sample> others;
-    for (std::size_t i = 0; i < pool.neighbours.size(); ++i) {
-      if (!std::binary_search(pool.misguessed.begin(), pool.misguessed.end(), i)) {
-        others.push_back(pool.neighbours.samples()[i]);
-      }
-    }
-    pool.well_guessed = pool.neighbours.with(others);
+    if (!pool.misguessed.empty()) pool.well_guessed = pool.neighbours.without(pool.misguessed);
   }
   const std::lock_guard lock(mutex_);
   on.pools.merge(found);
@@ -232,9 +228,21 @@ void KernelTables::read_table(const DataFile& file, std::string_view type, const
     double autotuning = 0;
   };
   std::map<std::size_t, ColumnOfTimes> columns;
-  const std::string_view operation = pools_of(operation_of(file));
+  // What values are found from that nobody asked for yet.
+  struct Rows {
+    std::string_view operation;
+    Device device;
+    std::map<std::uint32_t, std::string> columns;
+    std::map<std::uint32_t, MeasuredSizes> sizes;  // by shape
+  };
+  const auto rows = std::make_shared<Rows>();
+  rows->operation = operation_of(file);
+  rows->device = on.device;
+  const std::string_view operation = pools_of(rows->operation);
+  const Clocks& clocks = tables_.of(on.device).clocks;
   read_cells(file, type, [&](const Cell& cell) {
-    const std::optional<KernelFeatures> features = kernel_features(cell.work, on.device, tables_);
+    const Work work = measured_work(rows->operation, cell.sizes, cell.name);
+    const std::optional<KernelFeatures> features = features_without_law(work, on.device, tables_, clocks);
     if (!features || !features->pool.starts_with(operation)) return;
     ColumnOfTimes& of = columns[cell.column];
     if (of.pool == nullptr || of.name != features->pool) {
@@ -242,11 +250,22 @@ void KernelTables::read_table(const DataFile& file, std::string_view type, const
       of = {features->pool, &pools[features->pool], scaling != on.scalings.end() ? scaling->second.autotuning : 0};
       of.pool->features = features->features;
       of.pool->measured_on = on.device;
+      of.pool->neighbours.value_later([this, rows, tuned = of.autotuning](const Neighbours::Sample& s) {
+        const Work asked = measured_work(rows->operation, rows->sizes.at(s.shape), rows->columns.at(s.column));
+        const std::optional<KernelFeatures> known = kernel_features(asked, rows->device, tables_);
+        FORETRACE_CHECK(known.has_value());  // a test asks for all of them
+        return std::log(s.us / known->law_us) - (known->autotuned ? tuned : 0);
+      });
     }
-    const double value = std::log(cell.us / features->law_us);
-    if (features->autotuned) of.pool->autotuned.emplace_back(of.pool->neighbours.size(), value);
+    const bool later = !(features->law_us > 0);
+    if (later) {
+      rows->columns.try_emplace(cell.column, cell.name);
+      rows->sizes.try_emplace(rows->sizes.end(), cell.shape, cell.sizes);
+    }
+    const double value = later ? Neighbours::kLater : std::log(cell.us / features->law_us);
+    if (features->autotuned) of.pool->autotuned.push_back(of.pool->neighbours.size());
     if (cell.misguessed) of.pool->misguessed.push_back(of.pool->neighbours.size());
-    of.pool->neighbours.add({features->at, value - (features->autotuned ? of.autotuning : 0), cell.group, cell.shape});
+    of.pool->neighbours.add({features->at, value, cell.group, cell.shape, cell.column, cell.us});
   });
 }
 

@@ -1,7 +1,5 @@
 #include "hardware/law_conv.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -48,13 +46,15 @@ std::string_view filter_of(const Convolution& c) {
   return c.kernel_h * c.kernel_w == 1 && c.stride == 1 ? "pointwise" : "dense";
 }
 
-// The set of a convolution: filter, pass, element type and layout.
-std::string set_name(const Work& w, const Convolution& c) {
-  const std::string_view pass = w.family == Family::kConvForward    ? "fwd"
-                                : w.family == Family::kConvDataGrad ? "dgrad"
-                                                                    : "wgrad";
-  const std::string_view type = is_half(w.dtype) ? "half" : w.dtype == Dtype::kTf32 ? "tf32" : "fp32";
-  return fmt::format("{} {} {} {}", filter_of(c), pass, type, c.channels_last ? "nhwc" : "nchw");
+// The set of a convolution: filter, pass, element type and layout. Its name is put together without allocating: every law asks.
+std::string_view set_name(const Work& w, const Convolution& c, std::array<char, 40>& buffer) {
+  char* end = buffer.data();
+  const auto add = [&](std::string_view word) { end = std::copy(word.begin(), word.end(), end); };
+  add(filter_of(c));
+  add(w.family == Family::kConvForward ? " fwd" : w.family == Family::kConvDataGrad ? " dgrad" : " wgrad");
+  add(is_half(w.dtype) ? " half" : w.dtype == Dtype::kTf32 ? " tf32" : " fp32");
+  add(c.channels_last ? " nhwc" : " nchw");
+  return {buffer.data(), static_cast<std::size_t>(end - buffer.data())};
 }
 
 double filled_up(double channels, double to) { return std::ceil(channels / to) * to; }
@@ -133,7 +133,8 @@ double convolution_as_measured_us(const Work& w, const Tables& tables, const Dev
   const auto* c = std::get_if<Convolution>(&w.kind);
   if (c == nullptr) return 0;
   const ConvolutionSets& sets = tables.of(d).convolutions;
-  const auto found = sets.find(set_name(w, *c));
+  std::array<char, 40> buffer;
+  const auto found = sets.find(set_name(w, *c, buffer));
   return found == sets.end() || found->second.tiles.empty() ? 0 : convolution_us(w, found->second, d);
 }
 

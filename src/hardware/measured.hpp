@@ -47,7 +47,7 @@ struct KernelPool {
   double from_fp32 = 0;
   /// What autotuning adds to the log time, over the shapes that were measured both ways; samples are without it.
   double autotuning = 0;
-  std::vector<std::pair<std::size_t, double>> autotuned;  ///< which samples these are, and their values as measured
+  std::vector<std::size_t> autotuned;  ///< which samples these are
   /// Samples where the library guessed an algorithm so badly that autotuning would have shown it (a cell that ends with ?), and
   /// all others; empty where there are none.
   std::vector<std::size_t> misguessed;

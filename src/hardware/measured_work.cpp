@@ -150,12 +150,12 @@ Work batch_norm(const MeasuredSizes& s, const Column& at) {
 Work pooling(std::string_view name, const MeasuredSizes& s, const Column& at) {
   Work w = of(Family::kPooling, at);
   Pooling p;
-  p.of = name == "max_pool"            ? Pooling::Of::kMaximum
-         : name == "avg_pool"          ? Pooling::Of::kAverage
-         : name == "adaptive_avg_pool" ? Pooling::Of::kAdaptive
-         : name == "nearest"           ? Pooling::Of::kNearest
-         : name == "bilinear"          ? Pooling::Of::kLinear
-                                       : Pooling::Of::kCubic;
+  p.operation = name == "max_pool"            ? Pooling::Operation::kMaximum
+         : name == "avg_pool"          ? Pooling::Operation::kAverage
+         : name == "adaptive_avg_pool" ? Pooling::Operation::kAdaptive
+         : name == "nearest"           ? Pooling::Operation::kNearest
+         : name == "bilinear"          ? Pooling::Operation::kLinear
+                                       : Pooling::Operation::kCubic;
   p.input = {s["n"], s["c"], s["h"], s["w"]};
   p.channels_last = at.last();
   const std::int64_t images = s["n"] * s["c"];
@@ -167,9 +167,9 @@ Work pooling(std::string_view name, const MeasuredSizes& s, const Column& at) {
   };
   p.outputs = std::max<std::int64_t>(1, images * edge(s["h"]) * edge(s["w"]));
   if (r > 0) p.window = r * r;
-  if (p.of == Pooling::Of::kAdaptive) p.window = std::max<std::int64_t>(1, inputs / p.outputs);
+  if (p.operation == Pooling::Operation::kAdaptive) p.window = std::max<std::int64_t>(1, inputs / p.outputs);
   const double size = static_cast<double>(bytes_of(w.dtype));
-  const double index = p.of == Pooling::Of::kMaximum ? 8 : 0;
+  const double index = p.operation == Pooling::Operation::kMaximum ? 8 : 0;
   w.elements = std::max(inputs, p.outputs);
   w.bytes_read = w.backward ? static_cast<double>(p.outputs) * (size + index) : static_cast<double>(inputs) * size;
   w.bytes_written = w.backward ? static_cast<double>(inputs) * size : static_cast<double>(p.outputs) * (size + index);
@@ -178,11 +178,11 @@ Work pooling(std::string_view name, const MeasuredSizes& s, const Column& at) {
 }
 
 // Index, gather, scatter: `i` rows of `c` elements, of tables of `v`, in `b` bags or as many sets.
-Work gather(Gather::Of of_kind, const MeasuredSizes& s, const Column& at) {
+Work gather(Gather::Operation operation, const MeasuredSizes& s, const Column& at) {
   Work w = of(Family::kEmbedding, at);
   const Gather g{.rows = s["i"],
                  .columns = s["c"],
-                 .of = of_kind,
+                 .operation = operation,
                  .table = s["v"],
                  .sets = std::max<std::int64_t>(1, s["sets"]),
                  .bags = s["b"]};
@@ -192,14 +192,14 @@ Work gather(Gather::Of of_kind, const MeasuredSizes& s, const Column& at) {
 }
 
 // Sorting, the largest `k`, prefix sums; transforms of numbers of `in` bytes into as many.
-Work along(Rows::Of of_kind, const MeasuredSizes& s, const Column& at) {
+Work along(Rows::Operation operation, const MeasuredSizes& s, const Column& at) {
   Work w = of(Family::kReduction, at);
-  const Rows r{.rows = s["rows"], .columns = s["c"], .of = of_kind, .kept = std::min(s["k"], s["c"])};
+  const Rows r{.rows = s["rows"], .columns = s["c"], .operation = operation, .kept = std::min(s["k"], s["c"])};
   w.kind = r;
   w.elements = r.rows * r.columns;
-  const double size = static_cast<double>(of_kind == Rows::Of::kTransform ? s["in"] : bytes_of(w.dtype));
-  const double out = static_cast<double>(of_kind == Rows::Of::kTopK ? r.rows * r.kept : w.elements);
-  const bool indices = of_kind == Rows::Of::kSort || of_kind == Rows::Of::kTopK;
+  const double size = static_cast<double>(operation == Rows::Operation::kTransform ? s["in"] : bytes_of(w.dtype));
+  const double out = static_cast<double>(operation == Rows::Operation::kTopK ? r.rows * r.kept : w.elements);
+  const bool indices = operation == Rows::Operation::kSort || operation == Rows::Operation::kTopK;
   w.bytes_read = static_cast<double>(w.elements) * size;
   w.bytes_written = out * (size + static_cast<double>(indices ? bytes_of(Dtype::kInt) : 0));
   return w;
@@ -214,8 +214,8 @@ Work rows(std::string_view name, const MeasuredSizes& s, const Column& at) {
                                         : Family::kSoftmax,
               at);
   Rows r{.rows = s["rows"], .columns = s["c"], .groups = name == "group_norm"};
-  if (name == "rms_norm") r.of = Rows::Of::kRms;
-  if (name == "log_softmax") r.of = Rows::Of::kLog;
+  if (name == "rms_norm") r.operation = Rows::Operation::kRms;
+  if (name == "log_softmax") r.operation = Rows::Operation::kLog;
   if (r.groups) {
     r.rows = s["n"] * s["g"];
     r.columns = s["c"] / std::max<std::int64_t>(1, s["g"]) * s["p"];
@@ -252,14 +252,14 @@ Work rows(std::string_view name, const MeasuredSizes& s, const Column& at) {
   return w;
 }
 
-constexpr std::pair<std::string_view, Gather::Of> kGathers[] = {
-    {"taken", Gather::Of::kTaken},         {"written", Gather::Of::kWritten},   {"added", Gather::Of::kAdded},
-    {"scattered", Gather::Of::kScattered}, {"sorted", Gather::Of::kSorted},     {"table_grad", Gather::Of::kTableGrad},
-    {"bags", Gather::Of::kBags},           {"bags_grad", Gather::Of::kBagsGrad}};
-constexpr std::pair<std::string_view, Rows::Of> kAlong[] = {{"sort", Rows::Of::kSort},
-                                                            {"topk", Rows::Of::kTopK},
-                                                            {"scan", Rows::Of::kScan},
-                                                            {"transform", Rows::Of::kTransform}};
+constexpr std::pair<std::string_view, Gather::Operation> kGathers[] = {
+    {"taken", Gather::Operation::kTaken},         {"written", Gather::Operation::kWritten},   {"added", Gather::Operation::kAdded},
+    {"scattered", Gather::Operation::kScattered}, {"sorted", Gather::Operation::kSorted},     {"table_grad", Gather::Operation::kTableGrad},
+    {"bags", Gather::Operation::kBags},           {"bags_grad", Gather::Operation::kBagsGrad}};
+constexpr std::pair<std::string_view, Rows::Operation> kAlong[] = {{"sort", Rows::Operation::kSort},
+                                                            {"topk", Rows::Operation::kTopK},
+                                                            {"scan", Rows::Operation::kScan},
+                                                            {"transform", Rows::Operation::kTransform}};
 
 }  // namespace
 

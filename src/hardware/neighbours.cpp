@@ -1,6 +1,7 @@
 #include "hardware/neighbours.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -16,6 +17,31 @@ Features Neighbours::scaled(const Features& at) const {
 void Neighbours::add(const Sample& sample) {
   samples_.push_back(sample);
   places_.push_back(scaled(sample.at));
+}
+
+// Two threads that ask for the same value find the same number.
+double Neighbours::value(std::size_t sample) const {
+  const std::atomic_ref<double> value(samples_[sample].value);
+  double known = value.load(std::memory_order_relaxed);
+  if (std::isnan(known)) {
+    known = value_of_(samples_[sample]);
+    value.store(known, std::memory_order_relaxed);
+  }
+  return known;
+}
+
+const std::vector<Neighbours::Sample>& Neighbours::samples() const {
+  for (std::size_t i = 0; i < samples_.size(); ++i) static_cast<void>(value(i));
+  return samples_;
+}
+
+Neighbours Neighbours::without(const std::vector<std::size_t>& some) const {
+  Neighbours out(scales_);
+  out.value_of_ = value_of_;
+  for (std::size_t i = 0; i < samples_.size(); ++i) {
+    if (!std::binary_search(some.begin(), some.end(), i)) out.add(samples_[i]);
+  }
+  return out;
 }
 
 Neighbours Neighbours::with(const std::vector<Sample>& samples) const {
@@ -71,7 +97,7 @@ class Neighbours::Solution {
     const bool smooth = pool.scales_.smooth;
     for (std::size_t i = 0; i < nearest_; ++i) {
       where[i] = pool.places_[near_[i].second];
-      value_[i] = pool.samples_[near_[i].second].value;
+      value_[i] = pool.value(near_[i].second);
       to_here_[i] = correlation(near_[i].first, smooth);
     }
     n_ = nearest_;

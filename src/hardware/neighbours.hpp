@@ -11,7 +11,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace foretrace::hardware {
@@ -36,8 +39,10 @@ class Neighbours {
   struct Sample {
     Features at{};  ///< not scaled
     double value = 0;
-    std::uint32_t group = 0;  ///< samples that are left out together
-    std::uint32_t shape = 0;  ///< the same in all pools of a table
+    std::uint32_t group = 0;   ///< samples that are left out together
+    std::uint32_t shape = 0;   ///< the same in all pools of a table
+    std::uint32_t column = 0;  ///< of the table
+    double us = 0;             ///< measured, where the value comes later
   };
   struct Prediction {
     double value = 0;
@@ -50,8 +55,15 @@ class Neighbours {
   explicit Neighbours(const Scales& scales) { rescale(scales); }
 
   void add(const Sample& sample);
+  /// Values that are kLater are found when their sample first is a neighbour: the law of a product takes microseconds, and a step
+  /// looks at few of the samples.
+  static constexpr double kLater = std::numeric_limits<double>::quiet_NaN();
+  using ValueOf = std::function<double(const Sample&)>;
+  void value_later(ValueOf value_of) { value_of_ = std::move(value_of); }
+
   [[nodiscard]] std::size_t size() const { return samples_.size(); }
-  [[nodiscard]] const std::vector<Sample>& samples() const { return samples_; }
+  /// All of them, with their values.
+  [[nodiscard]] const std::vector<Sample>& samples() const;
   [[nodiscard]] const Scales& scales() const { return scales_; }
   /// What the samples say of a place. `left_out`: as if nobody had measured that group.
   [[nodiscard]] Prediction at(const Features& place, std::uint32_t left_out = kNoGroup) const;
@@ -63,6 +75,8 @@ class Neighbours {
                                  std::uint32_t left_out = kNoGroup) const;
   /// Other samples, under the same scales.
   [[nodiscard]] Neighbours with(const std::vector<Sample>& samples) const;
+  /// All but some samples, by their ascending numbers.
+  [[nodiscard]] Neighbours without(const std::vector<std::size_t>& some) const;
   /// Other scales for the same samples.
   void rescale(const Scales& scales);
 
@@ -70,11 +84,13 @@ class Neighbours {
   static constexpr std::size_t kNearest = 24;
   class Solution;  // neighbours.cpp
   [[nodiscard]] Features scaled(const Features& at) const;
+  [[nodiscard]] double value(std::size_t sample) const;
 
-  std::vector<Sample> samples_;
+  mutable std::vector<Sample> samples_;  // values that come later are filled in
   std::vector<Features> places_;      // scaled
   std::size_t used_ = kMostFeatures;  // features behind these are 0 in all samples
   Scales scales_;
+  ValueOf value_of_;
 };
 
 }  // namespace foretrace::hardware

@@ -28,7 +28,7 @@ double within_silicon(double sigma, const Device& from, const Device& to) {
   return same_silicon(from, to) ? std::min(sigma, spreads().same_silicon) : sigma;
 }
 
-Cost known(double ns, double sigma, graph::Origin origin) { return {ns, origin, sigma, true}; }
+Cost known(double ns, double sigma, Origin origin) { return {ns, origin, sigma, true}; }
 
 // The roofline there. A kernel that beats it here does less than its operands' sizes say, and does so there too.
 double bound_ns(double measured_ns, const Work& work, const Device& from, const Device& to) {
@@ -79,7 +79,7 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   const bool known_here = weights.knows(fitted_kind(here), from);
   const bool known_there = weights.knows(fitted_kind(there), to);
   const ProductWeights& target = weights.of(fitted_kind(there), to);
-  Cost cost = known(after, product_sigma(work, there.kind, known_there, target), graph::Origin::kModelled);
+  Cost cost = known(after, product_sigma(work, there.kind, known_there, target), Origin::kModelled);
   // What a tensor-core kernel misses says nothing about the fp32 kernel that stands in for it.
   if (here.kind == there.kind) {
     const double residual = std::log(measured_ns / before);
@@ -114,7 +114,7 @@ Cost law_transfer(double measured_ns, double ratio, double sigma, const Work& wo
                   const Device& to) {
   if (!(ratio > 0)) return {};
   return known(std::max(measured_ns * ratio, bound_ns(measured_ns, work, from, to)), within_silicon(sigma, from, to),
-               graph::Origin::kModelled);
+               Origin::kModelled);
 }
 
 Cost recurrent_transfer(double measured_ns, const Work& work, const Recurrent& rnn, const Device& from,
@@ -159,7 +159,7 @@ void TransferContext::learn(std::span<const Work> works, std::span<const double>
 
 Cost transfer(double measured_ns, double operation_ns, const Work& work, const KernelShape& shape, const Device& from,
               const Device& to, const TransferContext& context) {
-  if (same_device(from, to)) return known(measured_ns, 0, graph::Origin::kMeasured);
+  if (same_device(from, to)) return known(measured_ns, 0, Origin::kMeasured);
   if (work.family == Family::kCommunication || !(measured_ns > 0)) return {};
   const double part = operation_ns > 0 ? measured_ns / operation_ns : 1.0;
   if (is_product(work)) {
@@ -184,20 +184,20 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     if (!depthwise) {
       // Without shapes: the peak rates' ratio is all there is.
       const double ratio = from.tflops(work.dtype) / to.tflops(work.dtype);
-      return known(measured_ns * ratio, spreads().unmeasured, graph::Origin::kAnalytic);
+      return known(measured_ns * ratio, spreads().unmeasured, Origin::kAnalytic);
     }
   }
   if (const auto* copy = std::get_if<MemoryCopy>(&work.kind); copy != nullptr && copy->host) {
     // Hosts differ by more than the generation of the link says.
     const double start = kernel_start_us(measured_ns / 1e3) * 1e3;
     const double slower = from.pcie_gbs > 0 && to.pcie_gbs > 0 ? from.pcie_gbs / to.pcie_gbs : 1;
-    return known(start + (measured_ns - start) * slower, spreads().unmeasured, graph::Origin::kScaled);
+    return known(start + (measured_ns - start) * slower, spreads().unmeasured, Origin::kScaled);
   }
   const double us = row_kernel_us(measured_ns / 1e3, part, work, shape, from, to, context);
   // Another vendor's compiler makes other kernels of the same source.
   const bool seen = work.bytes() > 0 && from.vendor == to.vendor;
   const double sigma = seen ? spreads().same_kernel : spreads().unmeasured;
-  return known(us * 1e3, within_silicon(sigma, from, to), graph::Origin::kScaled);
+  return known(us * 1e3, within_silicon(sigma, from, to), Origin::kScaled);
 }
 
 }  // namespace foretrace::hardware

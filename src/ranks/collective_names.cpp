@@ -3,6 +3,11 @@
 #include "ranks/collective_names.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "hardware/collective.hpp"
+#include "work/op_view.hpp"
 
 namespace foretrace::ranks {
 
@@ -38,35 +43,21 @@ std::string lower_letters(std::string_view text) {
   return out;
 }
 
-// "_allgather_base", "ncclDevKernel_AllGather_RING_LL", "all_to_allv": the same words once only letters count. Longer
-// words first: "allreduce" holds "reduce", "reducescatter" holds both.
 CollectiveKind kind_of(std::string_view name) {
+  constexpr CollectiveKind kKinds[] = {CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
+                                       CollectiveKind::kBroadcast, CollectiveKind::kReduce,    CollectiveKind::kAllToAll,
+                                       CollectiveKind::kSendRecv,  CollectiveKind::kGather,    CollectiveKind::kScatter};
+  static_assert(std::size(kKinds) == hardware::kCollectives);
   const std::string letters = lower_letters(name);
   const auto has = [&](std::string_view word) { return letters.find(word) != std::string::npos; };
-  if (has("reducescatter")) return CollectiveKind::kReduceScatter;
-  if (has("allreduce")) return CollectiveKind::kAllReduce;
-  if (has("allgather")) return CollectiveKind::kAllGather;
-  if (has("alltoall") || has("sendrecv")) return CollectiveKind::kAllToAll;
+  if (has("sendrecv")) return CollectiveKind::kAllToAll;  // NCCL's kernel of all-to-alls
   if (has("barrier")) return CollectiveKind::kBarrier;
-  if (has("broadcast")) return CollectiveKind::kBroadcast;
-  if (has("scatter")) return CollectiveKind::kScatter;
-  if (has("gather")) return CollectiveKind::kGather;
-  if (has("reduce")) return CollectiveKind::kReduce;
+  if (const std::optional<hardware::Collective> kind = hardware::collective_in(letters)) {
+    return kKinds[static_cast<std::size_t>(*kind)];
+  }
   if (has("send") || has("recv")) return CollectiveKind::kSendRecv;
   return CollectiveKind::kOther;
 }
-
-namespace {
-
-std::int64_t element_bytes(std::string_view dtype) {
-  const std::string d = lower_letters(dtype);
-  if (d == "double" || d == "long") return 8;
-  if (d == "float" || d == "int") return 4;
-  if (d == "half" || d == "bfloat" || d == "short") return 2;
-  return d.empty() ? 0 : 1;
-}
-
-}  // namespace
 
 RecordedCollective recorded_collective(const trace::Trace& t, std::uint32_t e) {
   RecordedCollective found{kind_of(t.name(e))};
@@ -77,7 +68,7 @@ RecordedCollective recorded_collective(const trace::Trace& t, std::uint32_t e) {
     if (named != CollectiveKind::kOther) found.kind = named;
   }
   const std::int64_t elements = found.kind == CollectiveKind::kAllGather ? info->out_elements : info->in_elements;
-  if (elements != kAbsent) found.bytes = elements * std::max<std::int64_t>(1, element_bytes(text_of(t, info->dtype)));
+  if (elements != kAbsent) found.bytes = elements * std::max<std::int64_t>(1, work::recorded_bytes(text_of(t, info->dtype)));
   if (info->group_size != kAbsent) found.ranks = info->group_size;
   return found;
 }

@@ -9,7 +9,9 @@
 #include <bit>
 
 #include "foretrace/analysis/baseline.hpp"
+#include "hardware/collective.hpp"
 #include "report/exporter.hpp"
+#include "work/op_view.hpp"
 
 namespace foretrace::report {
 namespace {
@@ -69,34 +71,17 @@ std::uint64_t collective_type(std::string_view name) {
   for (const char c : name) {
     if (c != '_' && c != '-') plain += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
   }
-  struct Known {
-    std::string_view part;
-    std::uint64_t type;
-  };
-  constexpr std::array<Known, 9> kTypes = {{{"reducescatter", 7},
-                                            {"allreduce", 0},
-                                            {"allgather", 2},
-                                            {"alltoall", 6},
-                                            {"broadcast", 5},
-                                            {"scatter", 4},
-                                            {"gather", 3},
-                                            {"barrier", 9},
-                                            {"reduce", 1}}};
-  for (const Known& known : kTypes) {
-    if (plain.find(known.part) != std::string::npos) return known.type;
-  }
-  return 0;
+  constexpr std::uint64_t kBarrier = 9;
+  constexpr std::array<std::uint64_t, hardware::kCollectives> kTypes = {0, 2, 7, 5, 1, 6, 0, 3, 4};
+  if (plain.find("barrier") != std::string::npos) return kBarrier;
+  const std::optional<hardware::Collective> kind = hardware::collective_in(plain);
+  return kind ? kTypes[static_cast<std::size_t>(*kind)] : 0;
 }
 
-/// Bytes of an element type as the profiler names it; 4 where it does not.
-std::uint64_t element_bytes(std::string_view type) {
-  constexpr std::array<std::string_view, 4> kTwo = {"Half", "BFloat16", "Short", "half"};
-  constexpr std::array<std::string_view, 4> kOne = {"Byte", "Char", "Bool", "Float8"};
-  constexpr std::array<std::string_view, 3> kEight = {"Double", "Long", "long"};
-  const auto starts = [&](const auto& list) {
-    return std::any_of(list.begin(), list.end(), [&](std::string_view t) { return type.starts_with(t); });
-  };
-  return starts(kTwo) ? 2 : starts(kOne) ? 1 : starts(kEight) ? 8 : 4;
+/// Four where the type is unknown.
+std::int64_t bytes_of(std::string_view type) {
+  const std::int64_t bytes = work::recorded_bytes(type);
+  return bytes > 0 ? bytes : 4;
 }
 
 constexpr Ns kNsPerMicro = 1000;
@@ -159,7 +144,7 @@ class Writer {
       if (info->name.valid()) name = strings[info->name];
       const std::int64_t elements = std::max(info->in_elements, info->out_elements);
       const std::string_view type = info->dtype.valid() ? strings[info->dtype] : std::string_view{};
-      if (elements > 0) bytes = static_cast<std::uint64_t>(elements) * element_bytes(type);
+      if (elements > 0) bytes = static_cast<std::uint64_t>(elements * bytes_of(type));
       if (info->group.valid()) out.text(10, text_attribute("pg_name", strings[info->group]));
     }
     out.text(10, number_attribute("comm_type", kInt64, collective_type(name)));

@@ -12,16 +12,16 @@ namespace foretrace::work {
 
 namespace {
 
-Pooling::Of pooling_of(std::string_view name) {
-  static constexpr std::pair<std::string_view, Pooling::Of> kNames[] = {
-      {"max_pool", Pooling::Of::kMaximum},         {"adaptive_avg_pool", Pooling::Of::kAdaptive},
-      {"avg_pool", Pooling::Of::kAverage},         {"upsample_nearest", Pooling::Of::kNearest},
-      {"upsample_bilinear", Pooling::Of::kLinear}, {"upsample_linear", Pooling::Of::kLinear},
-      {"upsample_bicubic", Pooling::Of::kCubic}};
+Pooling::Operation pooling_of(std::string_view name) {
+  static constexpr std::pair<std::string_view, Pooling::Operation> kNames[] = {
+      {"max_pool", Pooling::Operation::kMaximum},         {"adaptive_avg_pool", Pooling::Operation::kAdaptive},
+      {"avg_pool", Pooling::Operation::kAverage},         {"upsample_nearest", Pooling::Operation::kNearest},
+      {"upsample_bilinear", Pooling::Operation::kLinear}, {"upsample_linear", Pooling::Operation::kLinear},
+      {"upsample_bicubic", Pooling::Operation::kCubic}};
   for (const auto& [word, of] : kNames) {
     if (name.find(word) != std::string_view::npos) return of;
   }
-  return Pooling::Of::kOther;
+  return Pooling::Operation::kOther;
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ void describe_pooling(Work& w, const OpClass& what, std::string_view name, const
   const bool grad = what.form == Form::kPoolingGrad;
   const std::size_t at = grad && op.tensor(1, 2) ? 1 : 0;
   auto& pool = std::get<Pooling>(w.kind);
-  pool.of = pooling_of(name);
+  pool.operation = pooling_of(name);
   if (!op.tensor(at, 2)) return;
   // The gradient of an interpolation is told the input's size (gradient, output size, input size).
   const Shape asked = grad && at == 0 ? op.integers(2) : Shape{};
@@ -61,14 +61,14 @@ void describe_pooling(Work& w, const OpClass& what, std::string_view name, const
   }
   pool.outputs = outputs;
   // Windows are recorded behind the input (max_pool, avg_pool); adaptive ones follow from the sizes.
-  const bool recorded = pool.of == Pooling::Of::kMaximum || pool.of == Pooling::Of::kAverage;
+  const bool recorded = pool.operation == Pooling::Operation::kMaximum || pool.operation == Pooling::Operation::kAverage;
   const Shape window = recorded && !contains(name, "adaptive") ? op.integers(at + 1) : Shape{};
   if (!window.empty()) {
     // One number stands for all dimensions.
     const std::size_t all = window.size() == 1 && in.size() > 2 ? in.size() - 2 : 1;
     pool.window = 1;
     for (std::size_t i = 0; i < all; ++i) pool.window = saturated_product(pool.window, elements_of(window));
-  } else if (recorded || pool.of == Pooling::Of::kAdaptive) {
+  } else if (recorded || pool.operation == Pooling::Operation::kAdaptive) {
     pool.window = std::max<std::int64_t>(1, elements_of(in) / std::max<std::int64_t>(1, outputs));
   }
   const bool indices = contains(name, "with_indices");
@@ -128,7 +128,7 @@ void describe_along(Work& w, const OpClass& /*what*/, std::string_view name, con
     last = last && d + static_cast<std::int64_t>(dims.size()) >= rank;
   }
   rows.rows = w.elements / std::max<std::int64_t>(1, rows.columns);
-  rows.of = transform ? Rows::Of::kTransform : largest ? Rows::Of::kTopK : sorts ? Rows::Of::kSort : Rows::Of::kScan;
+  rows.operation = transform ? Rows::Operation::kTransform : largest ? Rows::Operation::kTopK : sorts ? Rows::Operation::kSort : Rows::Operation::kScan;
   if (largest) rows.kept = std::min(rows.columns, op.integer(at + 1, 1));
   w.kind = rows;
   w.access = last ? Access::kContiguous : Access::kStrided;

@@ -10,7 +10,7 @@ namespace foretrace::work {
 
 namespace {
 
-using Of = Gather::Of;
+using Operation = Gather::Operation;
 
 // "index_put" of "aten::index_put_", "_index_put_impl" of "aten::_index_put_impl_".
 std::string_view bare(std::string_view name) {
@@ -19,18 +19,18 @@ std::string_view bare(std::string_view name) {
   return name;
 }
 
-Of of_name(std::string_view name, const OpView& op) {
+Operation operation_of(std::string_view name, const OpView& op) {
   const std::string_view plain = bare(name);
   const auto is = [&](std::string_view names) { return is_one_of(plain, names); };
-  if (is("index_put _index_put_impl")) return op.flag(3) ? Of::kSorted : Of::kWritten;
-  if (is("embedding index_select index _unsafe_index gather take take_along_dim")) return Of::kTaken;
-  if (is("index_copy scatter")) return Of::kWritten;
-  if (is("index_add")) return Of::kAdded;
-  if (is("scatter_add scatter_reduce")) return Of::kScattered;
-  if (is("embedding_bag _embedding_bag")) return Of::kBags;
-  if (is("embedding_dense_backward embedding_backward")) return Of::kTableGrad;
-  if (is("_embedding_bag_dense_backward _embedding_bag_backward")) return Of::kBagsGrad;
-  return Of::kOther;
+  if (is("index_put _index_put_impl")) return op.flag(3) ? Operation::kSorted : Operation::kWritten;
+  if (is("embedding index_select index _unsafe_index gather take take_along_dim")) return Operation::kTaken;
+  if (is("index_copy scatter")) return Operation::kWritten;
+  if (is("index_add")) return Operation::kAdded;
+  if (is("scatter_add scatter_reduce")) return Operation::kScattered;
+  if (is("embedding_bag _embedding_bag")) return Operation::kBags;
+  if (is("embedding_dense_backward embedding_backward")) return Operation::kTableGrad;
+  if (is("_embedding_bag_dense_backward _embedding_bag_backward")) return Operation::kBagsGrad;
+  return Operation::kOther;
 }
 
 std::int64_t product(Shape::const_iterator begin, Shape::const_iterator end) {
@@ -72,7 +72,7 @@ void along_dimension(Gather& g, std::string_view name, const OpView& op) {
   if (plain == "gather" || plain == "take_along_dim" || plain.starts_with("scatter")) {
     const Split at = split(index.shape(), dim);
     const bool rows = dim == 0 && expanded(index);
-    const bool whole = rows || g.of != Of::kTaken;
+    const bool whole = rows || g.operation != Operation::kTaken;
     g.sets = whole ? at.before : saturated_product(at.before, at.behind);
     g.columns = whole ? at.behind : 1;
     g.rows = whole ? saturated_product(at.before, at.along) : index.elements();
@@ -106,16 +106,16 @@ void embedding(Gather& g, const OpView& op) {
   g.rows = op[1].elements();
   g.columns = op[0].shape().back();
   g.parameter = true;
-  if (g.of == Of::kTableGrad) {
+  if (g.operation == Operation::kTableGrad) {
     g.table = op.integer(2, 0);
-  } else if (g.of == Of::kBagsGrad) {
+  } else if (g.operation == Operation::kBagsGrad) {
     // Behind indices and bags come how many there are of each: (…, number of rows, scaled by frequency, mode, …).
     g.bags = op[0].shape().front();
     g.table = op.integer(op.tensor(5) ? 6 : 5, 0);
   } else {
     g.table = op[0].shape().front();
   }
-  if (g.of == Of::kBags) {
+  if (g.operation == Operation::kBags) {
     const bool by_offsets = op.tensor(2, 1) && op[1].shape().size() == 1;
     g.bags = by_offsets ? op[2].elements() - (op.flag(7) ? 1 : 0) : op[1].shape().front();
   }
@@ -124,7 +124,7 @@ void embedding(Gather& g, const OpView& op) {
 }  // namespace
 
 void describe_embedding(Work& w, const OpClass& what, std::string_view name, const OpView& op) {
-  Gather g{.of = of_name(name, op)};
+  Gather g{.operation = operation_of(name, op)};
   const std::size_t at = op.first_tensor();
   if (at == op.size()) {
     w.kind = g;
@@ -135,9 +135,9 @@ void describe_embedding(Work& w, const OpClass& what, std::string_view name, con
   const bool looks_up = what.form == Form::kEmbedding || what.form == Form::kEmbeddingGrad;
   if (looks_up && op.tensor(0, 1) && op.tensor(1)) {
     embedding(g, op);
-  } else if ((g.of == Of::kSorted || g.of == Of::kWritten) && op.tensor(0, 1) && op.tensor(2, 1) && !op.tensor(1)) {
+  } else if ((g.operation == Operation::kSorted || g.operation == Operation::kWritten) && op.tensor(0, 1) && op.tensor(2, 1) && !op.tensor(1)) {
     index_put(g, op);
-  } else if (g.of != Of::kOther && !looks_up && op.tensor(0, 1) && op.tensor(2)) {
+  } else if (g.operation != Operation::kOther && !looks_up && op.tensor(0, 1) && op.tensor(2)) {
     along_dimension(g, name, op);
   }
   w.elements = saturated_product(g.rows, g.columns);
@@ -164,7 +164,7 @@ void describe_index_launch(Work& w, std::string_view kernel, const trace::Kernel
   auto* g = std::get_if<Gather>(&w.kind);
   if (g == nullptr || g->rows > 0 || w.elements <= 0) return;
   const std::int64_t table = w.elements;
-  if (contains(kernel, "vectorized_gather_kernel") && g->of == Of::kTaken && g->table > 0) {
+  if (contains(kernel, "vectorized_gather_kernel") && g->operation == Operation::kTaken && g->table > 0) {
     // A block for each index, more beside it where a row is long.
     g->rows = launch.grid[0];
     g->columns = table / g->table;

@@ -196,7 +196,7 @@ void normalisation(Work& w, const OpClass& what, std::string_view name, const Op
     if (dim < 0) dim += static_cast<std::int64_t>(shape.size());
     Rows rows = rows_of(dim >= 0 && dim < static_cast<std::int64_t>(shape.size()) ? shape[static_cast<std::size_t>(dim)]
                                                                                   : shape.back());
-    if (contains(name, "log_softmax")) rows.of = Rows::Of::kLog;
+    if (contains(name, "log_softmax")) rows.operation = Rows::Operation::kLog;
     w.kind = rows;
     w.access = dim + 1 == static_cast<std::int64_t>(shape.size()) ? Access::kContiguous : Access::kStrided;
     if (!grad && op.flag(2)) w.out_dtype = Dtype::kFp32;
@@ -213,7 +213,7 @@ void normalisation(Work& w, const OpClass& what, std::string_view name, const Op
   } else {
     const Shape normalized = op.integers(grad ? 2 : 1);
     Rows rows = rows_of(normalized.empty() ? shape.back() : elements_of(normalized));
-    if (contains(name, "rms_norm")) rows.of = Rows::Of::kRms;
+    if (contains(name, "rms_norm")) rows.operation = Rows::Operation::kRms;
     w.kind = rows;
   }
   add_written(w, w.elements, w.out_dtype);

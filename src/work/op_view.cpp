@@ -55,40 +55,6 @@ std::vector<std::vector<Shape>> parse_arguments(std::string_view text) {
 
 std::int64_t elements_of(const Shape& shape) { return trace::elements_of(shape); }
 
-std::int64_t element_bytes(std::string_view type) {
-  struct Entry {
-    std::string_view name;
-    std::int64_t bytes;
-  };
-  static constexpr Entry kTypes[] = {
-      {"float", 4},
-      {"c10::Half", 2},
-      {"c10::BFloat16", 2},
-      {"double", 8},
-      {"long int", 8},
-      {"long", 8},
-      {"int", 4},
-      {"bool", 1},
-      {"unsigned char", 1},
-      {"signed char", 1},
-      {"char", 1},
-      {"short int", 2},
-      {"short", 2},
-      {"half", 2},
-      {"c10::complex<float>", 8},
-      {"c10::complex<double>", 16},
-      {"c10::Float8_e4m3fn", 1},
-      {"c10::Float8_e5m2", 1},
-      {"unsigned int", 4},
-      {"unsigned long", 8},
-      {"unsigned short", 2},
-  };
-  for (const Entry& e : kTypes) {
-    if (e.name == type) return e.bytes;
-  }
-  return 0;
-}
-
 std::int64_t Argument::elements() const {
   std::int64_t n = 0;
   for (const Shape& s : shapes) n = saturated_sum(n, elements_of(s));

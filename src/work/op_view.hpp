@@ -19,6 +19,8 @@ std::int64_t elements_of(const Shape& shape);
 
 /// Bytes of one element by the trace's spelling: 8 for "long int", 2 for "c10::Half", 1 for "bool"; 0 when it is no tensor.
 std::int64_t element_bytes(std::string_view type);
+/// The same by any spelling, those of execution traces and of records of collectives among them ("BFloat16"); 0 when unknown.
+std::int64_t recorded_bytes(std::string_view type);
 
 struct Argument {
   std::vector<Shape> shapes;   ///< one for a tensor, several for a tensor list, none recorded for long lists

@@ -68,13 +68,13 @@ struct Refresher {
 
   // A row that several indices name is read or written once, as far as memory goes.
   void operator()(const Gather& g) const {
-    using Of = Gather::Of;
-    if (g.of == Of::kOther || g.rows <= 0) return;
+    using Operation = Gather::Operation;
+    if (g.operation == Operation::kOther || g.rows <= 0) return;
     const double rows = static_cast<double>(g.rows), columns = static_cast<double>(g.columns);
     const double table = static_cast<double>(g.table) * static_cast<double>(g.sets);
     const double named = table > 0 ? std::min(rows, table) : rows;
-    const double brought = g.of == Of::kBags || g.of == Of::kBagsGrad ? static_cast<double>(g.bags) : rows;
-    const bool takes = g.of == Of::kTaken || g.of == Of::kBags;
+    const double brought = g.operation == Operation::kBags || g.operation == Operation::kBagsGrad ? static_cast<double>(g.bags) : rows;
+    const bool takes = g.operation == Operation::kTaken || g.operation == Operation::kBags;
     w.elements = saturated_product(g.rows, g.columns);
     w.fixed_read = rows * static_cast<double>(bytes_of(Dtype::kInt));
     w.bytes_read = w.fixed_read + (takes ? named : brought) * columns * in;

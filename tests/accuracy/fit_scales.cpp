@@ -97,13 +97,13 @@ namespace {
 double tuning_of(const KernelPool& pool) {
   const std::vector<Neighbours::Sample>& samples = pool.neighbours.samples();
   std::vector<char> tried(samples.size(), 0);
-  for (const auto& [sample, value] : pool.autotuned) tried[sample] = 1;
+  for (const std::size_t sample : pool.autotuned) tried[sample] = 1;
   std::vector<double> all;
   std::set<std::uint32_t> convolutions;
-  for (const auto& [sample, value] : pool.autotuned) {
+  for (const std::size_t sample : pool.autotuned) {
     for (std::size_t s = 0; s < samples.size(); ++s) {
       if (tried[s] != 0 || samples[s].at != samples[sample].at) continue;
-      all.push_back(value - samples[s].value);
+      all.push_back(samples[sample].value + pool.autotuning - samples[s].value);
       convolutions.insert(samples[s].group);
     }
   }
@@ -117,7 +117,7 @@ double tuning_of(const KernelPool& pool) {
 
 Neighbours without_tuning(const KernelPool& pool, double tuned) {
   std::vector<Neighbours::Sample> samples = pool.neighbours.samples();
-  for (const auto& [sample, value] : pool.autotuned) samples[sample].value = value - tuned;
+  for (const std::size_t sample : pool.autotuned) samples[sample].value += pool.autotuning - tuned;
   return pool.neighbours.with(samples);
 }
 

@@ -28,6 +28,10 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("src/base/a.cpp:2: base/ may not use trace/", out)
 
+    def test_hardware_knows_no_graph(self):
+        status, out = self.check({"src/hardware/cost.hpp": '#include "foretrace/graph/graph.hpp"\n#include "trace/latencies.hpp"\n'})
+        self.assertEqual((status, out), (1, "src/hardware/cost.hpp:1: hardware/ may not use graph/: foretrace/graph/graph.hpp\n"))
+
     def test_public_headers_include_only_public_ones(self):
         status, out = self.check({"include/foretrace/trace/a.hpp": '#include "base/inflate.hpp"\n'})
         self.assertEqual(status, 1)

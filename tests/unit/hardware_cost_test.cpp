@@ -410,7 +410,7 @@ TEST(Rescale, AdditionsByIndexGainNothingFromHalf) {
   w.kind = Gather{.rows = 480'000, .columns = 512};
   w.bytes_read = w.bytes_written = 4.0 * static_cast<double>(w.elements);
   const double gather = rescale(1e6, w, with_dtype(w, Dtype::kFp16), h200()).ns;
-  std::get<Gather>(w.kind).of = Gather::Of::kAdded;
+  std::get<Gather>(w.kind).operation = Gather::Operation::kAdded;
   const double added = rescale(1e6, w, with_dtype(w, Dtype::kFp16), h200()).ns;
   EXPECT_NEAR(gather, 0.5e6, 0.05e6);
   EXPECT_GT(added, 1e6);

@@ -118,8 +118,8 @@ TEST(Devices, OwnFileIsRead) {
   ASSERT_TRUE(d) << d.error().to_string();
   EXPECT_EQ(d->full_name, "NVIDIA X1");
   EXPECT_EQ(d->compute_major, 9);
-  EXPECT_DOUBLE_EQ(d->achievable_bandwidth, hardware::usual_device().bandwidth_share);
-  EXPECT_DOUBLE_EQ(d->pcie_gbs, 31.5 * hardware::usual_device().pcie_share);
+  EXPECT_DOUBLE_EQ(d->achievable_bandwidth, hardware::device_defaults().bandwidth_share);
+  EXPECT_DOUBLE_EQ(d->pcie_gbs, 31.5 * hardware::device_defaults().pcie_share);
   EXPECT_DOUBLE_EQ(d->tflops(work::Dtype::kBf16), 50);  // no such tensor cores
   EXPECT_DOUBLE_EQ(d->tflops(work::Dtype::kFp16), 800);
 

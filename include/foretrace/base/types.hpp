@@ -34,6 +34,18 @@ constexpr double to_ms(Ns ns) { return static_cast<double>(ns) / 1e6; }
 /// Microseconds for people and JSON.
 constexpr double to_us(Ns ns) { return static_cast<double>(ns) / 1e3; }
 
+/// Where a cost comes from, from best known to least.
+enum class Origin : std::uint8_t {
+  kMeasured,  ///< as the trace shows it
+  kScaled,    ///< a measured cost times a factor
+  kModelled,  ///< from measured tables or fitted rates
+  kAnalytic,  ///< from a formula alone
+};
+constexpr std::string_view to_string(Origin origin) {
+  constexpr std::string_view kNames[] = {"measured", "scaled", "modelled", "analytic"};
+  return kNames[static_cast<std::size_t>(origin)];
+}
+
 // Dense, strongly typed ids. An id is an index into one table; the tag keeps a LaneId from being used as a StringId.
 //
 //   using LaneId = Id<struct LaneTag>;

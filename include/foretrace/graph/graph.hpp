@@ -60,14 +60,7 @@ enum class Phase : std::uint8_t { kForward, kBackward, kOptimizer, kCommunicatio
 std::string_view to_string(Phase phase);
 inline constexpr std::size_t kPhases = 6;
 
-/// Where a cost comes from, from best known to least.
-enum class Origin : std::uint8_t {
-  kMeasured,  ///< as the trace shows it
-  kScaled,    ///< a measured cost times a factor
-  kModelled,  ///< from measured tables or fitted rates
-  kAnalytic,  ///< from a formula alone
-};
-std::string_view to_string(Origin origin);
+using foretrace::Origin;
 
 using LayerId = Id<struct LayerTag>;
 

@@ -56,14 +56,14 @@ struct Device {
   [[nodiscard]] double streaming_gbs() const { return bandwidth_gbs * achievable_bandwidth; }
 };
 
-/// What is taken of a device whose file does not say it: src/hardware/devices/usual.csv, which tools/fit_devices.py writes.
-struct UsualDevice {
+/// What is taken of a device whose file does not say it: src/hardware/devices/defaults.csv, which tools/fit_devices.py writes.
+struct DeviceDefaults {
   double bandwidth_share = 0;  ///< of the peak, that a streaming kernel reaches
   double pcie_share = 0;       ///< of a PCIe link, that pinned copies reach
   /// The energy a multiplication on tensor cores takes falls with this power of the width of transistors, from this width (nm) on.
   double tensor_power = 0, tensor_node = 0;
 };
-const UsualDevice& usual_device();
+const DeviceDefaults& device_defaults();
 /// The clock of a device whose file gives none, which nobody measured: the built-in files all give theirs, 1063 to 2617.
 inline constexpr double kUsualClockMhz = 1500;
 /// The clock its kernels run at, in MHz.

@@ -115,9 +115,9 @@ struct BatchNorm {
 
 struct Pooling {
   /// Adaptive: averages over windows as large as the output asks for. The last three interpolate.
-  enum class Of : std::uint8_t { kMaximum, kAverage, kAdaptive, kNearest, kLinear, kCubic, kOther };
+  enum class Operation : std::uint8_t { kMaximum, kAverage, kAdaptive, kNearest, kLinear, kCubic, kOther };
   std::array<std::int64_t, 4> input{};  ///< N C H W
-  Of of = Of::kOther;
+  Operation operation = Operation::kOther;
   bool channels_last = false;
   std::int64_t outputs = 0;  ///< elements of the output
   std::int64_t window = 1;   ///< elements of the input each of them looks at
@@ -129,10 +129,10 @@ struct Pooling {
 struct Rows {
   /// What is done to a row where the family does not say it: a norm without means, the logarithm of a softmax, or what is no sum.
   /// Transforms: each of `columns` complex or real numbers.
-  enum class Of : std::uint8_t { kUsual, kRms, kLog, kSort, kTopK, kScan, kTransform };
+  enum class Operation : std::uint8_t { kDefault, kRms, kLog, kSort, kTopK, kScan, kTransform };
   std::int64_t rows = 0, columns = 0;
   bool groups = false;  ///< a group norm: the rows are groups of channels, and kernels of its own work on them
-  Of of = Of::kUsual;
+  Operation operation = Operation::kDefault;
   std::int64_t kept = 0;  ///< of each row: the k of topk
   /// Of a group norm: how many samples, and the channels of each. Of a sum over planes: the stretches each sum is over.
   std::int64_t samples = 0, channels = 0;
@@ -141,7 +141,7 @@ struct Rows {
 
 /// Embedding, index, gather, scatter: as many rows as there are indices, each of so many elements that lie behind one another.
 struct Gather {
-  enum class Of : std::uint8_t {
+  enum class Operation : std::uint8_t {
     kTaken,      ///< rows out of a table: embedding, index_select, index, gather
     kWritten,    ///< rows into a table: index_put, scatter, index_copy
     kAdded,      ///< onto a table, one atomic addition for every element: index_add
@@ -153,13 +153,13 @@ struct Gather {
     kOther,  ///< masks, samplers: how much they move depends on the values
   };
   std::int64_t rows = 0, columns = 0;
-  Of of = Of::kOther;
+  Operation operation = Operation::kOther;
   std::int64_t table = 0;  ///< rows of the table
   std::int64_t sets = 1;   ///< the same indices in each of so many tables: x[:, index]
   std::int64_t bags = 0;   ///< sums that are written, where rows go into bags
   bool parameter = false;  ///< the table is one, and has as many rows whatever the batch
   /// Where several indices may say the same place, and what they bring is added up there.
-  [[nodiscard]] bool adds_up() const { return of == Of::kAdded || of == Of::kScattered || of == Of::kSorted; }
+  [[nodiscard]] bool adds_up() const { return operation == Operation::kAdded || operation == Operation::kScattered || operation == Operation::kSorted; }
   friend bool operator==(const Gather&, const Gather&) = default;
 };
 

@@ -30,7 +30,7 @@ Compressed compress(const Builder& b, const Bucket& bucket) {
       c.before_kernels = 2;
       c.behind_bytes = 6 * elements;
       c.behind_kernels = 1;
-      c.slower = hardware::measured_figures().half_sum;
+      c.slower = hardware::measured_figures(b.m.device).half_sum;
       break;
     case Compression::kPowerSgd: {
       // Vectors go uncompressed; each matrix of n x m as two factors of rank r. Three collectives, one behind the other.
