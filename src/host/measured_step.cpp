@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/busy_time.hpp"
 #include "host/cpu_prior.hpp"
 
 namespace foretrace::host {
@@ -23,14 +24,7 @@ Ns busy_time(const graph::Graph& g) {
     work.emplace_back(g.measured[t], g.measured[t] + g.cost[t]);
   }
   std::sort(work.begin(), work.end());
-  Ns busy = 0;
-  Ns until = INT64_MIN;
-  for (const auto& [begin, end] : work) {
-    const Ns from = std::max(begin, until);
-    busy += std::max<Ns>(0, end - from);
-    until = std::max(until, end);
-  }
-  return busy;
+  return graph::covered_time(work);
 }
 
 std::string shown_ms(double ms) { return fmt::format("{:.6g}", ms); }

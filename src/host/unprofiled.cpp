@@ -10,6 +10,7 @@
 #include "hardware/figures.hpp"
 #include "host/phase_counts.hpp"
 #include "host/recorded_parts.hpp"
+#include "host/step_spread.hpp"
 #include "trace/latencies.hpp"
 
 namespace foretrace::host {
@@ -166,6 +167,25 @@ class Calibration {
   Matrix covariance_;
 };
 
+// One step says nothing of how steps differ, and several say it themselves. A measured step is no single one.
+void widen_to_steps(const Graph& g, Unprofiled& out) {
+  if (out.step <= 0 || out.low <= 0) return;
+  const auto step = static_cast<double>(out.step);
+  double up = std::log(static_cast<double>(out.high) / step);
+  double down = std::log(step / static_cast<double>(out.low));
+  if (const std::optional<LogSpread> spread = recorded_spread(g, out.step)) {
+    up = std::max(up, spread->up);
+    down = std::max(down, spread->down);
+  } else if (g.recorded_steps.steps == 1 && !out.calibrated) {
+    up = std::hypot(up, kTenthPercentile * one_step_sigma());
+    down = std::hypot(down, kTenthPercentile * one_step_sigma());
+  } else {
+    return;
+  }
+  out.high = std::max(out.high, static_cast<Ns>(std::ceil(step * std::exp(up))));
+  out.low = std::min(out.low, static_cast<Ns>(step * std::exp(-down)));
+}
+
 // The step at both ends of what remains uncertain: all phases slow or fast together, and the GPU's own spread.
 void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matrix& covariance) {
   const PhaseTotals sum = totals(g, cpu_parts(g, prior.host, out.factors.profiler));
@@ -190,6 +210,7 @@ void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matr
   const auto low = static_cast<double>(step_with(g, factors_at(out.factors, fast), prior));
   out.high = std::max(out.step, static_cast<Ns>(high * (1 + gpu)));
   out.low = std::min(out.step, static_cast<Ns>(low * (1 - gpu)));
+  widen_to_steps(g, out);
 }
 
 }  // namespace
