@@ -45,7 +45,7 @@ bool times_are_given(const Model& changed) {
 
 }  // namespace
 
-Bounds::Bounds(const Model& base, Ns today) : base_(base), base_weights_(all_weights(base.works)) {
+Bounds::Bounds(const Model& base, Ns today)  {
   const graph::Graph& g = base.graph;
   // Kernels keep their places relative to each other when all of them are a little faster without the profiler.
   const double gpu = base.base.factors.gpu > 0 ? base.base.factors.gpu : 1;
@@ -55,8 +55,7 @@ Bounds::Bounds(const Model& base, Ns today) : base_(base), base_weights_(all_wei
     const std::uint32_t row = base.works.row_of(t);
     if (row < measured.size()) measured[row] += static_cast<double>(g.cost[t]);
     if (!g.event[t].valid()) continue;
-    recorded_.push_back(
-        {std::llround(gpu * static_cast<double>(g.measured[t])), g.cost[t], g.event[t].value, row});
+    recorded_.push_back({std::llround(gpu * static_cast<double>(g.measured[t])), g.cost[t], g.event[t].value});
   }
   std::stable_sort(recorded_.begin(), recorded_.end(),
                    [](const Recorded& a, const Recorded& b) { return a.begin < b.begin; });
@@ -65,11 +64,13 @@ Bounds::Bounds(const Model& base, Ns today) : base_(base), base_weights_(all_wei
   std::stable_sort(by_event_.begin(), by_event_.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return recorded_[a].event < recorded_[b].event; });
   // What is faster than its description allows does less than its description says, and will after a change.
-  described_share_.assign(base.works.size(), 1.0);
-  const bool streams = streams_weights(base_weights_, base.device);
+  const bool streams = streams_weights(all_weights(base.works), base.device);
   for (std::size_t row = 0; row < measured.size(); ++row) {
-    const double floor = floor_ns(base.works[row], base.device, streams);
-    if (floor > measured[row]) described_share_[row] = measured[row] / floor;
+    const work::Work& w = base.works[row];
+    const double floor = floor_ns(w, base.device, streams);
+    if (w.op_event == kNone || floor <= measured[row]) continue;
+    double& share = faster_than_described_.try_emplace(w.op_event, 1.0).first->second;
+    share = std::min(share, measured[row] / floor);
   }
   const Ns busy = of(base).step;
   // Where the simulation of today is shorter than the recorded work, that much of the overlap was not recorded.
@@ -80,8 +81,7 @@ Bound Bounds::of(const Model& changed) const {
   const graph::Graph& g = changed.graph;
   const bool given = times_are_given(changed);
   const bool streams = streams_weights(all_weights(changed.works), changed.device);
-  // Time of the changed tasks of each row, to divide the row's floor among them; and whose description they had.
-  std::vector<double> row_time(changed.works.size(), 0.0), row_share(changed.works.size(), 1.0);
+  std::vector<double> row_time(changed.works.size(), 0.0);  // of the changed tasks of a row: its floor is divided among them
   std::vector<Ns> kept(recorded_.size(), 0);  // by place in recorded_: what its task takes at least
   std::vector<std::pair<std::uint32_t, std::uint32_t>> altered;  // task, its place in recorded_ or kNone
   std::vector<double> lanes(g.lanes.size(), 0.0);
@@ -104,16 +104,15 @@ Bound Bounds::of(const Model& changed) const {
     const std::uint32_t row = changed.works.row_of(t);
     if (row == kNone) continue;
     row_time[row] += static_cast<double>(g.cost[t]);
-    if (place != kNone && recorded_[place].row != kNone) {
-      row_share[row] = std::min(row_share[row], described_share_[recorded_[place].row]);
-    }
     altered.emplace_back(t, place);
   }
   for (const auto& [t, place] : altered) {
     const std::uint32_t row = changed.works.row_of(t);
     const work::Work& w = changed.works[row];
     const double part = row_time[row] > 0 ? static_cast<double>(g.cost[t]) / row_time[row] : 0;
-    const double floor = floor_ns(w, changed.device, streams) * row_share[row] * part;
+    const auto faster = faster_than_described_.find(w.op_event);
+    const double share = faster == faster_than_described_.end() ? 1 : faster->second;
+    const double floor = floor_ns(w, changed.device, streams) * share * part;
     if (place != kNone) kept[place] = std::max(kept[place], std::min<Ns>(std::llround(floor), recorded_[place].cost));
     lanes[g.lane[t]] += floor;
     (is_host_copy(w) ? over_link : at_peak) += floor;

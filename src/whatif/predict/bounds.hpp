@@ -7,6 +7,7 @@
 //   bounds.of(changed).step;      // ns, of the simulated step
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "foretrace/whatif/model.hpp"
@@ -16,7 +17,7 @@ namespace foretrace::whatif {
 
 class Bounds {
  public:
-  /// `base` is the model before any change and must outlive it; `today` its simulated step.
+  /// `base` is the model before any change, `today` its simulated step.
   Bounds(const Model& base, Ns today);
 
   /// Of the base with changes applied; `decided` is left to the caller.
@@ -27,14 +28,12 @@ class Bounds {
   struct Recorded {
     Ns begin, cost;
     std::uint32_t event;
-    std::uint32_t row;  ///< of base.works; kNone: nobody describes it
   };
 
-  const Model& base_;
   std::vector<Recorded> recorded_;         ///< sorted by begin
   std::vector<std::uint32_t> by_event_;    ///< places in recorded_, sorted by event
-  std::vector<double> described_share_;    ///< by row of base.works: measured time over its floor, 1 at most
-  double base_weights_ = 0;                ///< bytes of weights that products of the base read
+  /// By the event of an operation that was faster than its description allows: its measured time over its floor.
+  std::unordered_map<std::uint32_t, double> faster_than_described_;
   double today_share_ = 1;                 ///< today's step over the bound of the base, 1 at most
 };
 
