@@ -45,7 +45,7 @@ class Prediction:
     peak_parts: dict[str, int] | None = None
     reserved_bytes: int | None = None  # what the allocator takes from the GPU for that peak
     bound: int | None = None  # no step with these changes takes less; None where the trace does not say
-    bound_by: str = ""  # what sets the bound: "GPU busy time", "roofline", "PCIe"
+    bound_source: str = ""  # what sets the bound: "GPU busy time", "roofline", "PCIe"
     bound_decided: bool = False  # the models predict less, and `step` is the bound
     band_reasons: tuple[str, ...] = ()  # why low and high are this far apart, the largest reason first
 
@@ -97,7 +97,7 @@ class Prediction:
         text = (f"{self.whatif}: {self.ms:.3f} ms [{self.low_ms:.3f}, {self.high_ms:.3f}], {self.speedup:.3f} x{rate}, "
                 f"GPU {self.gpu_ms:.3f} ms{memory}; costs {self.origin}")
         if self.bound_decided:
-            text += f"\n  the bound decided: no step is below {self.bound_ms:.3f} ms ({self.bound_by})"
+            text += f"\n  the bound decided: no step is below {self.bound_ms:.3f} ms ({self.bound_source})"
         return text + "".join(f"\n  not modelled: {what}" for what in self.not_modelled)
 
     def _repr_html_(self) -> str:

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "foretrace/base/types.hpp"
+#include "foretrace/graph/graph.hpp"
 
 namespace foretrace::graph {
 
@@ -18,6 +18,17 @@ inline Ns covered_time(const std::vector<std::pair<Ns, Ns>>& sorted) {
     until = std::max(until, end);
   }
   return busy;
+}
+
+/// Time that the tasks of a graph for which `counts(task)` holds cover, as measured.
+template <class Counts>
+Ns busy_time(const Graph& g, Counts counts) {
+  std::vector<std::pair<Ns, Ns>> work;
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (counts(t)) work.emplace_back(g.measured[t], g.measured[t] + g.cost[t]);
+  }
+  std::sort(work.begin(), work.end());
+  return covered_time(work);
 }
 
 }  // namespace foretrace::graph

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/percentiles.hpp"
+#include "graph/busy_time.hpp"
 #include "hardware/figures.hpp"
 #include "host/phase_counts.hpp"
 #include "host/recorded_parts.hpp"
@@ -283,6 +284,12 @@ Unprofiled unprofiled(const Graph& g, std::optional<Ns> measured, const CpuPrior
     out.speed[p] = step_speed(traced[p], prior.host) * out.factors.phase[p] / expected.phase[p];
   }
   out.step = step_with(g, out.factors, prior);
+  // Streams may overlap more in the simulation than they did in the trace. Who measured the step knows better.
+  if (!measured) {
+    const auto is_gpu = [&](std::size_t t) { return graph::is_gpu(g.kind[t]); };
+    const double busy = out.factors.gpu * static_cast<double>(graph::busy_time(g, is_gpu));
+    out.step = std::max(out.step, static_cast<Ns>(busy));
+  }
   set_band(out, g, prior, calibration.covariance());
   return out;
 }

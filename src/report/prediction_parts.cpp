@@ -147,7 +147,7 @@ JsonWriter& write_trust(JsonWriter& json, const whatif::Prediction& p) {
       .member("measured_rows", p.evidence.rows)
       .member("measured_models", p.evidence.models)
       .member_ms("bound_ms", p.bound.step > 0 ? std::optional(p.bound.step) : std::nullopt)
-      .member("bound_by", p.bound.step > 0 ? p.bound.by : std::string_view())
+      .member("bound_source", p.bound.step > 0 ? p.bound.by : std::string_view())
       .member("bound_decided", p.bound.decided)
       .member("band_reasons", p.band_reasons())
       .member("not_modelled", p.not_modelled);

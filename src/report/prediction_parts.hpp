@@ -59,7 +59,7 @@ void write_baseline(JsonWriter& json, const analysis::StepFigures& baseline);
 /// trace leaves open that makes bands wide. Empty where there is nothing of this.
 std::string trust_text(const std::vector<const whatif::Prediction*>& predictions, const TextStyle& style);
 
-/// What a prediction says about itself: "origin", "validated", "measured_rows", "measured_models", "bound_ms", "bound_by",
+/// What a prediction says about itself: "origin", "validated", "measured_rows", "measured_models", "bound_ms", "bound_source",
 /// "bound_decided", "band_reasons", "not_modelled".
 JsonWriter& write_trust(JsonWriter& json, const whatif::Prediction& p);
 

@@ -37,7 +37,12 @@ double floor_ns(const work::Work& w, const hardware::Device& d, bool streams) {
 
 bool streams_weights(double bytes, const hardware::Device& d) { return bytes > d.l2_mb * 1e6; }
 
-// The times of these tasks are the question's own.
+// Kernels and copies of this GPU.
+bool is_own_work(const graph::Graph& g, std::size_t t) {
+  return graph::is_gpu(g.kind[t]) && g.lanes[g.lane[t]].kind == graph::GraphLaneKind::kGpu;
+}
+
+// The times of changed tasks are the question's own.
 bool times_are_given(const Model& changed) {
   return std::any_of(changed.applied.begin(), changed.applied.end(),
                      [](const Model::Applied& a) { return a.changes == Changes::kCosts; });
@@ -45,17 +50,18 @@ bool times_are_given(const Model& changed) {
 
 }  // namespace
 
-Bounds::Bounds(const Model& base, Ns today)  {
+Bounds::Bounds(const Model& base) {
   const graph::Graph& g = base.graph;
   // Kernels keep their places relative to each other when all of them are a little faster without the profiler.
   const double gpu = base.base.factors.gpu > 0 ? base.base.factors.gpu : 1;
   std::vector<double> measured(base.works.size(), 0.0);
   for (std::size_t t = 0; t < g.size(); ++t) {
-    if (!graph::is_gpu(g.kind[t]) || g.lanes[g.lane[t]].kind != graph::GraphLaneKind::kGpu) continue;
+    if (!is_own_work(g, t)) continue;
     const std::uint32_t row = base.works.row_of(t);
     if (row < measured.size()) measured[row] += static_cast<double>(g.cost[t]);
     if (!g.event[t].valid()) continue;
-    recorded_.push_back({std::llround(gpu * static_cast<double>(g.measured[t])), g.cost[t], g.event[t].value});
+    recorded_.push_back({std::llround(gpu * static_cast<double>(g.measured[t])), g.cost[t], g.event[t].value,
+                         g.kind[t] == graph::TaskKind::kKernel || g.kind[t] == graph::TaskKind::kCollective});
   }
   std::stable_sort(recorded_.begin(), recorded_.end(),
                    [](const Recorded& a, const Recorded& b) { return a.begin < b.begin; });
@@ -72,66 +78,82 @@ Bounds::Bounds(const Model& base, Ns today)  {
     double& share = faster_than_described_.try_emplace(w.op_event, 1.0).first->second;
     share = std::min(share, measured[row] / floor);
   }
-  const Ns busy = of(base).step;
-  // Where the simulation of today is shorter than the recorded work, that much of the overlap was not recorded.
-  if (busy > today && busy > 0) today_share_ = static_cast<double>(today) / static_cast<double>(busy);
+}
+
+std::uint32_t Bounds::place_of(EventId event) const {
+  if (!event.valid()) return kNone;
+  const auto at = std::lower_bound(by_event_.begin(), by_event_.end(), event.value,
+                                   [&](std::uint32_t i, std::uint32_t e) { return recorded_[i].event < e; });
+  return at != by_event_.end() && recorded_[*at].event == event.value ? *at : kNone;
 }
 
 Bound Bounds::of(const Model& changed) const {
   const graph::Graph& g = changed.graph;
-  const bool given = times_are_given(changed);
-  const bool streams = streams_weights(all_weights(changed.works), changed.device);
-  std::vector<double> row_time(changed.works.size(), 0.0);  // of the changed tasks of a row: its floor is divided among them
-  std::vector<Ns> kept(recorded_.size(), 0);  // by place in recorded_: what its task takes at least
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> altered;  // task, its place in recorded_ or kNone
-  std::vector<double> lanes(g.lanes.size(), 0.0);
-  double as_traced = 0, over_link = 0, at_peak = 0;
+  std::vector<bool> left_alone(recorded_.size(), false);
+  std::vector<std::uint32_t> other;  // tasks that are shorter than in the trace, or were not in it
   for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (!graph::is_gpu(g.kind[t]) || g.lanes[g.lane[t]].kind != graph::GraphLaneKind::kGpu) continue;
-    std::uint32_t place = kNone;
-    if (g.event[t].valid()) {
-      const auto at = std::lower_bound(by_event_.begin(), by_event_.end(), g.event[t].value,
-                                       [&](std::uint32_t i, std::uint32_t e) { return recorded_[i].event < e; });
-      if (at != by_event_.end() && recorded_[*at].event == g.event[t].value) place = *at;
+    if (!is_own_work(g, t)) continue;
+    const std::uint32_t place = place_of(g.event[t]);
+    if (place != kNone && g.cost[t] >= recorded_[place].cost) {
+      left_alone[place] = true;
+    } else {
+      other.push_back(t);
     }
-    const bool left_alone = place != kNone && g.cost[t] >= recorded_[place].cost;
-    if (left_alone || given) {
-      if (place != kNone) kept[place] = std::max(kept[place], std::min(g.cost[t], recorded_[place].cost));
-      lanes[g.lane[t]] += static_cast<double>(g.cost[t]);
-      as_traced += static_cast<double>(g.cost[t]);
+  }
+  bool touches_kernels = false;
+  std::vector<std::pair<Ns, Ns>> busy;
+  busy.reserve(recorded_.size());
+  for (std::size_t i = 0; i < recorded_.size(); ++i) {
+    if (left_alone[i]) busy.emplace_back(recorded_[i].begin, recorded_[i].begin + recorded_[i].cost);
+    touches_kernels |= !left_alone[i] && recorded_[i].kernel;
+  }
+  const Bound streams = busiest_stream(changed, other);
+  const Ns covered = touches_kernels ? 0 : graph::covered_time(busy);
+  return streams.step > covered ? streams : Bound{covered, "GPU busy time", false};
+}
+
+Bound Bounds::busiest_stream(const Model& changed, const std::vector<std::uint32_t>& other) const {
+  const graph::Graph& g = changed.graph;
+  // A graph that reaches into the next step holds some work twice.
+  for (const graph::GraphLane& lane : g.lanes) {
+    if (lane.role == graph::LaneRole::kPeriodMarks) return {};
+  }
+  struct Stream {
+    double as_traced = 0, at_peak = 0, over_link = 0;
+    [[nodiscard]] double time() const { return as_traced + at_peak + over_link; }
+  };
+  std::vector<Stream> lanes(g.lanes.size());
+  std::vector<bool> is_other(g.size(), false);
+  std::vector<double> row_time(changed.works.size(), 0.0);  // of these tasks: a row's floor is divided among them
+  for (const std::uint32_t t : other) {
+    is_other[t] = true;
+    if (const std::uint32_t row = changed.works.row_of(t); row != kNone) row_time[row] += static_cast<double>(g.cost[t]);
+  }
+  const bool given = times_are_given(changed);
+  const bool reads_weights = streams_weights(all_weights(changed.works), changed.device);
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    // Collectives wait for others, who may come earlier.
+    if (!is_own_work(g, t) || g.kind[t] == graph::TaskKind::kCollective) continue;
+    Stream& lane = lanes[g.lane[t]];
+    if (!is_other[t] || given) {
+      lane.as_traced += static_cast<double>(g.cost[t]);
       continue;
     }
     const std::uint32_t row = changed.works.row_of(t);
-    if (row == kNone) continue;
-    row_time[row] += static_cast<double>(g.cost[t]);
-    altered.emplace_back(t, place);
-  }
-  for (const auto& [t, place] : altered) {
-    const std::uint32_t row = changed.works.row_of(t);
+    if (row == kNone || !(row_time[row] > 0)) continue;
     const work::Work& w = changed.works[row];
-    const double part = row_time[row] > 0 ? static_cast<double>(g.cost[t]) / row_time[row] : 0;
     const auto faster = faster_than_described_.find(w.op_event);
     const double share = faster == faster_than_described_.end() ? 1 : faster->second;
-    const double floor = floor_ns(w, changed.device, streams) * share * part;
-    if (place != kNone) kept[place] = std::max(kept[place], std::min<Ns>(std::llround(floor), recorded_[place].cost));
-    lanes[g.lane[t]] += floor;
-    (is_host_copy(w) ? over_link : at_peak) += floor;
+    const double floor =
+        floor_ns(w, changed.device, reads_weights) * share * static_cast<double>(g.cost[t]) / row_time[row];
+    (is_host_copy(w) ? lane.over_link : lane.at_peak) += floor;
   }
-  std::vector<std::pair<Ns, Ns>> spans;
-  spans.reserve(recorded_.size());
-  for (std::size_t i = 0; i < recorded_.size(); ++i) {
-    if (kept[i] > 0) spans.emplace_back(recorded_[i].begin, recorded_[i].begin + kept[i]);
-  }
-  // A graph that reaches into the next step holds some work twice: only what the trace shows once counts.
-  const bool twice = std::any_of(g.lanes.begin(), g.lanes.end(), [](const graph::GraphLane& lane) {
-    return lane.role == graph::LaneRole::kPeriodMarks;
-  });
-  const double busiest = lanes.empty() || twice ? 0 : *std::max_element(lanes.begin(), lanes.end());
-  const double least = std::max(static_cast<double>(graph::covered_time(spans)), busiest);
-  Bound bound;
-  bound.step = static_cast<Ns>(today_share_ * least);
-  bound.by = as_traced >= std::max(at_peak, over_link) ? "GPU busy time" : at_peak >= over_link ? "roofline" : "PCIe";
-  return bound;
+  const auto most = std::max_element(lanes.begin(), lanes.end(),
+                                     [](const Stream& a, const Stream& b) { return a.time() < b.time(); });
+  if (most == lanes.end()) return {};
+  const bool traced = most->as_traced >= std::max(most->at_peak, most->over_link);
+  return {static_cast<Ns>(most->time()),
+          traced ? "GPU busy time" : most->at_peak >= most->over_link ? "roofline" : "PCIe", false};
 }
 
 }  // namespace foretrace::whatif

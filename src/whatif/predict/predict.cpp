@@ -257,10 +257,12 @@ std::string text_of(const std::vector<Use>& uses) {
 
 }  // namespace
 
-Predictor::Predictor(const Model& base, std::optional<Ns> measured) : base_(base), measured_(measured) {
+Predictor::Predictor(const Model& base, std::optional<Ns> measured)
+    : base_(base), measured_(measured), bounds_(base) {
   ModelRuns runs(base);
   today_ = time_of(base_, runs);
-  bounds_.emplace(base_, today_.step);
+  // Today's step keeps the bound too: streams may overlap more in the simulation than they did in the trace.
+  today_.step = std::max(today_.step, bounds_.of(base_).step);
 }
 
 Prediction Predictor::describe(const Model& changed, const std::vector<Use>& uses, Detail detail) const {
@@ -269,7 +271,7 @@ Prediction Predictor::describe(const Model& changed, const std::vector<Use>& use
   ModelRuns runs(changed);
   const TimedStep now = time_of(changed, runs);
   const Completion completed(today_, measured_);
-  p.bound = bounds_->of(changed);
+  p.bound = bounds_.of(changed);
   p.bound.decided = p.bound.step > now.step;
   // What the models missed of the step they missed of its band as well.
   const double raised =

@@ -60,7 +60,7 @@ class Predictor {
   const Model& base_;
   std::optional<Ns> measured_;
   TimedStep today_;
-  std::optional<Bounds> bounds_;  ///< set by the constructor, once today's step is known
+  Bounds bounds_;
 };
 
 /// What analysis::predict answers, for a model rather than a baseline.
