@@ -44,9 +44,10 @@ bench: configure  ## reading speed and memory beside the yardsticks (options: BE
 	@cmake --build build --target benchmarks
 	@python3 benchmarks/run.py $(BENCH)
 
-sweep: configure  ## every verb and every what-if over every trace there is (options: SWEEP='--fast')
+sweep: configure  ## every verb and every what-if over every trace there is, and whether the answers are possible (options: SWEEP='--fast')
 	@cmake --build build --target foretrace sweep_trace
 	@scripts/sweep $(SWEEP)
+	@scripts/believable $(filter --fast,$(SWEEP))
 
 lint: configure  ## format, layering, ruff and mypy, and clang-tidy on the files that changed
 	@scripts/setup lint python

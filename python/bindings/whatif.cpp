@@ -277,6 +277,10 @@ nb::dict prediction_dict(whatif::Prediction&& p) {
   d["peak_parts"] = parts_of(p.peak_parts);
   d["origin"] = to_str(p.origin);
   d["validated"] = p.validated;
+  d["bound"] = p.bound.step > 0 ? nb::object(nb::int_(p.bound.step)) : nb::none();
+  d["bound_source"] = to_str(p.bound.step > 0 ? p.bound.by : std::string_view());
+  d["bound_decided"] = p.bound.decided;
+  d["band_reasons"] = text_tuple(p.band_reasons());
   d["not_modelled"] = text_tuple(p.not_modelled);
   nb::list applied;
   for (const auto& step : p.applied) applied.append(nb::make_tuple(to_str(step.text), step.changed, step.seconds));

@@ -44,6 +44,10 @@ class Prediction:
     # Bytes of the peak: parameters, gradients, optimizer_states, activations, …; with fragmentation those reserved.
     peak_parts: dict[str, int] | None = None
     reserved_bytes: int | None = None  # what the allocator takes from the GPU for that peak
+    bound: int | None = None  # no step with these changes takes less; None where the trace does not say
+    bound_source: str = ""  # what sets the bound: "GPU busy time", "roofline", "PCIe"
+    bound_decided: bool = False  # the models predict less, and `step` is the bound
+    band_reasons: tuple[str, ...] = ()  # why low and high are this far apart, the largest reason first
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "applied", tuple(Applied(*a) if isinstance(a, tuple) else a for a in self.applied))
@@ -63,6 +67,10 @@ class Prediction:
     @property
     def gpu_ms(self) -> float:
         return self._known(self.gpu_time) / 1e6
+
+    @property
+    def bound_ms(self) -> float | None:
+        return None if self.bound is None else self.bound / 1e6
 
     @property
     def gain(self) -> float:
@@ -88,6 +96,8 @@ class Prediction:
         rate = "" if self.samples == 1 else f" ({self.gain:.3f} x samples per second)"
         text = (f"{self.whatif}: {self.ms:.3f} ms [{self.low_ms:.3f}, {self.high_ms:.3f}], {self.speedup:.3f} x{rate}, "
                 f"GPU {self.gpu_ms:.3f} ms{memory}; costs {self.origin}")
+        if self.bound_decided:
+            text += f"\n  the bound decided: no step is below {self.bound_ms:.3f} ms ({self.bound_source})"
         return text + "".join(f"\n  not modelled: {what}" for what in self.not_modelled)
 
     def _repr_html_(self) -> str:

@@ -56,7 +56,9 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   m.works = work::describe(trace, m.graph);
   if (auto match = hardware::device_of(trace)) {
     m.device = match->device;
+    if (!match->by_name) m.device_guess = match->how;
   } else {
+    m.device_guess = match.error().message;
     m.not_modelled.emplace_back("the GPU is unknown: " + match.error().message);
   }
   TrainedParameters trained = trained_parameters(trace, m.graph);

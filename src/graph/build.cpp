@@ -221,6 +221,7 @@ Result<Graph> GraphBuilder::build(std::size_t which, const BuildOptions& options
   FORETRACE_TRY_VOID(make_sound(graph));
   graph.period = paces_[which].period;
   graph.ramp_up = paces_[which].ramp_up;
+  graph.recorded_steps = spread_of(*steps_, paces_);
   return graph;
 }
 

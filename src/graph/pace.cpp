@@ -1,6 +1,7 @@
 #include "graph/pace.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace foretrace::graph {
@@ -112,14 +113,41 @@ std::vector<StepPace> find_paces(const TraceIndex& index, const trace::Steps& st
   return paces;
 }
 
-std::size_t GraphBuilder::median() const {
-  std::vector<std::size_t> order;
+namespace {
+
+// Steps in which the CPU does not run away from its GPU; all of them, when it does in all.
+std::vector<std::size_t> settled(const std::vector<StepPace>& paces) {
+  std::vector<std::size_t> found;
   for (const bool ramp_up : {false, true}) {
-    if (!order.empty()) break;
-    for (std::size_t i = 0; i < paces_.size(); ++i) {
-      if (paces_[i].ramp_up == ramp_up) order.push_back(i);
+    if (!found.empty()) break;
+    for (std::size_t i = 0; i < paces.size(); ++i) {
+      if (paces[i].ramp_up == ramp_up) found.push_back(i);
     }
   }
+  return found;
+}
+
+// Between the two nearest of sorted values.
+Ns interpolated(const std::vector<Ns>& sorted, double p) {
+  const double place = p * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  const double part = place - static_cast<double>(below);
+  return sorted[below] + std::llround(part * static_cast<double>(sorted[above] - sorted[below]));
+}
+
+}  // namespace
+
+StepSpread spread_of(const trace::Steps& steps, const std::vector<StepPace>& paces) {
+  std::vector<Ns> lengths;
+  for (const std::size_t i : settled(paces)) lengths.push_back(steps.steps[i].duration());
+  if (lengths.empty()) return {};
+  std::sort(lengths.begin(), lengths.end());
+  return {lengths.size(), interpolated(lengths, 0.1), interpolated(lengths, 0.9)};
+}
+
+std::size_t GraphBuilder::median() const {
+  std::vector<std::size_t> order = settled(paces_);
   if (order.empty()) return 0;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return steps_->steps[a].duration() < steps_->steps[b].duration();

@@ -98,6 +98,7 @@ inline Graph empty_like(const Graph& g) {
   out.traced = g.traced;
   out.period = g.period;
   out.ramp_up = g.ramp_up;
+  out.recorded_steps = g.recorded_steps;
   out.main_lane = g.main_lane;
   out.periodic = g.periodic;
   out.notes = g.notes;

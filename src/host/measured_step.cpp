@@ -9,29 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "graph/busy_time.hpp"
 #include "host/cpu_prior.hpp"
 
 namespace foretrace::host {
 
 namespace {
 
-// Time in which some kernel or copy ran; communication waits for others and may take any time.
-Ns busy_time(const graph::Graph& g) {
-  std::vector<std::pair<Ns, Ns>> work;
-  for (std::size_t t = 0; t < g.size(); ++t) {
-    if (!graph::is_gpu(g.kind[t]) || g.kind[t] == graph::TaskKind::kCollective) continue;
-    work.emplace_back(g.measured[t], g.measured[t] + g.cost[t]);
-  }
-  std::sort(work.begin(), work.end());
-  Ns busy = 0;
-  Ns until = INT64_MIN;
-  for (const auto& [begin, end] : work) {
-    const Ns from = std::max(begin, until);
-    busy += std::max<Ns>(0, end - from);
-    until = std::max(until, end);
-  }
-  return busy;
-}
+// Communication waits for others and may take any time.
+bool computes_or_copies(graph::TaskKind kind) { return graph::is_gpu(kind) && kind != graph::TaskKind::kCollective; }
 
 std::string shown_ms(double ms) { return fmt::format("{:.6g}", ms); }
 
@@ -52,7 +38,7 @@ std::string likely_slip(double ms, const PlausibleRange& range) {
 
 PlausibleRange plausible_range(const graph::Graph& graph, Ns replayed) {
   PlausibleRange range;
-  range.gpu_busy = busy_time(graph);
+  range.gpu_busy = graph::busy_time(graph, [&](std::size_t t) { return computes_or_copies(graph.kind[t]); });
   // The range of a step may be shorter than its period: the GPU then runs behind the CPU.
   range.traced = std::max(graph.traced, replayed);
   range.least = static_cast<Ns>(static_cast<double>(range.gpu_busy) / kVariation);

@@ -7,9 +7,11 @@
 #include <cmath>
 
 #include "base/percentiles.hpp"
+#include "graph/busy_time.hpp"
 #include "hardware/figures.hpp"
 #include "host/phase_counts.hpp"
 #include "host/recorded_parts.hpp"
+#include "host/step_spread.hpp"
 #include "trace/latencies.hpp"
 
 namespace foretrace::host {
@@ -166,6 +168,25 @@ class Calibration {
   Matrix covariance_;
 };
 
+// One step says nothing of how steps differ, and several say it themselves. A measured step is no single one.
+void widen_to_steps(const Graph& g, Unprofiled& out) {
+  if (out.step <= 0 || out.low <= 0) return;
+  const auto step = static_cast<double>(out.step);
+  double up = std::log(static_cast<double>(out.high) / step);
+  double down = std::log(step / static_cast<double>(out.low));
+  if (const std::optional<LogSpread> spread = recorded_spread(g, out.step)) {
+    up = std::max(up, spread->up);
+    down = std::max(down, spread->down);
+  } else if (g.recorded_steps.steps == 1 && !out.calibrated) {
+    up = std::hypot(up, kTenthPercentile * one_step_sigma());
+    down = std::hypot(down, kTenthPercentile * one_step_sigma());
+  } else {
+    return;
+  }
+  out.high = std::max(out.high, static_cast<Ns>(std::ceil(step * std::exp(up))));
+  out.low = std::min(out.low, static_cast<Ns>(step * std::exp(-down)));
+}
+
 // The step at both ends of what remains uncertain: all phases slow or fast together, and the GPU's own spread.
 void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matrix& covariance) {
   const PhaseTotals sum = totals(g, cpu_parts(g, prior.host, out.factors.profiler));
@@ -190,6 +211,7 @@ void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matr
   const auto low = static_cast<double>(step_with(g, factors_at(out.factors, fast), prior));
   out.high = std::max(out.step, static_cast<Ns>(high * (1 + gpu)));
   out.low = std::min(out.step, static_cast<Ns>(low * (1 - gpu)));
+  widen_to_steps(g, out);
 }
 
 }  // namespace
@@ -262,6 +284,12 @@ Unprofiled unprofiled(const Graph& g, std::optional<Ns> measured, const CpuPrior
     out.speed[p] = step_speed(traced[p], prior.host) * out.factors.phase[p] / expected.phase[p];
   }
   out.step = step_with(g, out.factors, prior);
+  // Streams may overlap more in the simulation than they did in the trace. Who measured the step knows better.
+  if (!measured) {
+    const auto is_gpu = [&](std::size_t t) { return graph::is_gpu(g.kind[t]); };
+    const double busy = out.factors.gpu * static_cast<double>(graph::busy_time(g, is_gpu));
+    out.step = std::max(out.step, static_cast<Ns>(busy));
+  }
   set_band(out, g, prior, calibration.covariance());
   return out;
 }

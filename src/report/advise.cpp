@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/readable.hpp"
 #include "foretrace/report/report.hpp"
 #include "report/prediction_parts.hpp"
@@ -110,6 +112,14 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
     }
   }
   if (r.advised.larger_batch) show("with a larger batch (gain in samples per second)", *r.advised.larger_batch);
+  std::vector<const whatif::Prediction*> shown;
+  for (const search::Advice& a : r.advised.alone) {
+    if (std::find(idle.begin(), idle.end(), &a) == idle.end()) shown.push_back(&a.prediction);
+  }
+  for (const std::optional<search::Advice>* a : {&r.advised.together, &r.advised.larger_batch}) {
+    if (a->has_value()) shown.push_back(&(*a)->prediction);
+  }
+  out += trust_text(shown, style);
   if (!code.empty()) out += fmt::format("\n  in {}:\n{}", r.advised.code_is_for, code);
   if (!idle.empty()) {
     std::string names;

@@ -86,6 +86,9 @@ std::string to_text(const analysis::GpusReport& r, const TextStyle& style) {
     table.row(std::move(cells));
   }
   if (table.rows() > 0) out += table.render(style);
+  std::vector<const whatif::Prediction*> shown;
+  for (const analysis::GpuPrediction& g : r.predictions) shown.push_back(&g.prediction);
+  out += trust_text(shown, style);
   std::vector<std::pair<std::string, std::string>> declined;
   for (const analysis::GpuPrediction& g : r.predictions) {
     if (!g.prediction.declined.empty()) declined.emplace_back(g.device.name, g.prediction.reason());

@@ -56,6 +56,7 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
     out += fmt::format("\n  {} strategies predicted; {}\n", o.evaluations,
                        o.converged ? "stopped when no move gained any more" : "stopped when the budget was spent");
   }
+  out += trust_text({&o.prediction}, style);
   if (!o.prediction.not_modelled.empty()) {
     out += "\n  not modelled:\n";
     for (const std::string& n : o.prediction.not_modelled) out += "    - " + n + "\n";

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/readable.hpp"
+#include "whatif/predict/bands.hpp"
 
 namespace foretrace::report {
 
@@ -100,11 +101,55 @@ void write_baseline(JsonWriter& json, const analysis::StepFigures& b) {
   write_refused(json, b.measured_refused);
 }
 
+namespace {
+
+// Gains above this are printed with what supports them.
+constexpr double kLargeGain = 5;
+
+std::string support(const whatif::Prediction& p) {
+  std::string text = p.evidence.rows > 0 ? fmt::format("such a change was measured in {} steps of {} models",
+                                                       p.evidence.rows, p.evidence.models)
+                                         : std::string("no measured step shows such a change");
+  if (p.bound.step > 0) text += fmt::format("; no step is below {} ms ({})", short_ms(p.bound.step), p.bound.by);
+  return text;
+}
+
+}  // namespace
+
+std::string trust_text(const std::vector<const whatif::Prediction*>& predictions, const TextStyle& style) {
+  std::string out;
+  std::vector<std::pair<std::string, std::string>> wide;
+  for (const whatif::Prediction* p : predictions) {
+    if (!p->declined.empty()) continue;
+    const double gain = std::max(p->speedup, p->gain());
+    if (p->bound.decided) {
+      out += paragraph(fmt::format("{}: the bound decided. The models predict less than the {} ms that the step takes at "
+                                   "least ({})",
+                                   p->whatif, short_ms(p->bound.step), p->bound.by),
+                       style);
+    }
+    if (gain > kLargeGain) {
+      out += paragraph(fmt::format("{}: {} is a large gain: {}", p->whatif, times(gain), support(*p)), style);
+    }
+    for (const whatif::BandPart& part : p->band) {
+      if (whatif::is_of_trace(part.family) && part.up + part.down > 0) wide.emplace_back(p->whatif, part.why);
+    }
+  }
+  for (const auto& [why, names] : by_text(wide)) {
+    out += paragraph(fmt::format("why this wide: {} ({})", why, names), style);
+  }
+  return out;
+}
+
 JsonWriter& write_trust(JsonWriter& json, const whatif::Prediction& p) {
   return json.member("origin", p.origin)
       .member("validated", p.validated)
       .member("measured_rows", p.evidence.rows)
       .member("measured_models", p.evidence.models)
+      .member_ms("bound_ms", p.bound.step > 0 ? std::optional(p.bound.step) : std::nullopt)
+      .member("bound_source", p.bound.step > 0 ? p.bound.by : std::string_view())
+      .member("bound_decided", p.bound.decided)
+      .member("band_reasons", p.band_reasons())
       .member("not_modelled", p.not_modelled);
 }
 

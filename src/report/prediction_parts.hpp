@@ -55,7 +55,12 @@ std::string paragraph(std::string_view text, const TextStyle& style);
 /// The members of "baseline" that whatif and advise share; the object is open before and after.
 void write_baseline(JsonWriter& json, const analysis::StepFigures& baseline);
 
-/// What a prediction says about itself: "origin", "validated", "measured_rows", "measured_models", "not_modelled".
+/// What the reader of these predictions has to know of their figures: where a bound decided, what supports large gains, and what the
+/// trace leaves open that makes bands wide. Empty where there is nothing of this.
+std::string trust_text(const std::vector<const whatif::Prediction*>& predictions, const TextStyle& style);
+
+/// What a prediction says about itself: "origin", "validated", "measured_rows", "measured_models", "bound_ms", "bound_source",
+/// "bound_decided", "band_reasons", "not_modelled".
 JsonWriter& write_trust(JsonWriter& json, const whatif::Prediction& p);
 
 }  // namespace foretrace::report

@@ -31,6 +31,9 @@ std::string to_text(const analysis::ScaleReport& r, const TextStyle& style) {
   for (const auto& [reason, names] : by_text(declined)) {
     out += paragraph(fmt::format("{}: declined. {}", names, reason), style);
   }
+  std::vector<const whatif::Prediction*> shown;
+  for (const whatif::Prediction& p : r.predictions) shown.push_back(&p);
+  out += trust_text(shown, style);
   std::vector<std::string> notes;
   for (const whatif::Prediction& p : r.predictions) {
     for (const std::string& n : p.not_modelled) {

@@ -107,6 +107,9 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
   if (table.rows() > 0) out += "\n" + table.render(style);
   if (crowded) out += fmt::format("  (!) does not fit: {}\n", memory_text(r));
   out += peaks_text(r, style);
+  std::vector<const whatif::Prediction*> all;
+  for (const whatif::Prediction& p : r.predictions) all.push_back(&p);
+  out += trust_text(all, style);
   for (const whatif::Prediction& p : r.predictions) {
     if (!p.declined.empty()) out += fmt::format("\n  {}: declined. {}\n", p.whatif, p.reason());
   }

@@ -137,6 +137,12 @@ struct CarriedDependency {
   std::uint32_t back = 1;  ///< >= 1
 };
 
+/// How long the steps of a trace took, as recorded. Steps in which the CPU still runs away from its GPU do not count.
+struct StepSpread {
+  std::size_t steps = 0;  ///< 0: not known
+  Ns low = 0, high = 0;   ///< 10th and 90th percentile, interpolated between neighbours
+};
+
 class Graph {
  public:
   // Columns, one entry per task.
@@ -177,6 +183,7 @@ class Graph {
   std::string step_name;
   Ns traced = 0;  ///< length of the step in the trace
   Ns period = 0;  ///< from this step's work to the same work of the next one, as measured; 0: no other step shows it
+  StepSpread recorded_steps;  ///< all steps of the trace, of which this graph is one
   std::uint32_t main_lane = 0;
   TaskId last;               ///< its end ends the step: the last task of the main lane (or of the GPU without a CPU)
   bool periodic = false;     ///< work outlives the step: its length is the distance between the ends of two copies

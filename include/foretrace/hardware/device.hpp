@@ -89,7 +89,8 @@ Result<Device> parse_device(std::string_view text, std::string name, const std::
 /// (SM count, memory) win over the file's, and rates follow the SM count (a partitioned GPU). Declined when nothing comes near.
 struct DeviceMatch {
   Device device;
-  std::string how;  ///< "by name", "by properties", …
+  std::string how;       ///< "by name", "by properties", …
+  bool by_name = false;  ///< the driver's name is that of the device
 };
 /// `own` are the user's device files, looked at first.
 Result<DeviceMatch> device_of(const trace::Trace& trace, const std::vector<Device>& own = {});

@@ -69,8 +69,10 @@ class Residuals {
   [[nodiscard]] std::size_t models(std::string_view family) const;
   [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
 
- private:
+  /// What is taken of something nobody measured: the root mean square of the built-in table's families.
   static double unmeasured();
+
+ private:
   std::vector<Row> rows_;
 };
 
@@ -90,6 +92,7 @@ struct Model {
   std::shared_ptr<const OpChains> chains;  ///< of the trace's operations, shared by all copies of the model
   work::Works works;                       ///< of the graph's tasks; grows as what-ifs change them
   hardware::Device device;
+  std::string device_guess;  ///< how the device was found where its name is not in the list; empty: by its name
   LaunchCosts launches;
   host::HostCosts host;                 ///< of the step's host
   host::Unprofiled base;                ///< how the profiler was undone, and what stays uncertain

@@ -183,6 +183,15 @@ struct BandPart {
   std::string family;  ///< "host", "gpu", "scaled", "combined", or what holds kernels back: "gemm", "bandwidth", …
   double sigma = 0;    ///< of log time
   Ns down = 0, up = 0;
+  std::string why = {};  ///< for the user: "one step was recorded: nothing shows how steps vary"
+};
+
+/// What no step with these changes can take less than, whatever the models say: its unchanged GPU work at the times of the trace,
+/// changed work at the GPU's peak rates.
+struct Bound {
+  Ns step = 0;           ///< 0: the trace does not say
+  std::string_view by;   ///< "GPU busy time", "roofline", "PCIe"
+  bool decided = false;  ///< the models predicted less, and the answer is the bound
 };
 
 /// GPU time of a family of kernels, by graph::Origin.
@@ -199,6 +208,7 @@ struct Prediction {
   Ns step = 0;
   Ns low = 0, high = 0;                           ///< the 80 % band; only with Detail::kFull
   double speedup = 1;                             ///< today's step over this one
+  Bound bound;                                    ///< `step` is never below it
   Ns gpu_time = 0;                                ///< sum of kernels and copies
   std::optional<std::int64_t> peak_bytes;         ///< of allocated memory; nothing without memory events
   std::optional<std::int64_t> reserved_bytes;     ///< what the allocator takes from the GPU; only with Detail::kFull
@@ -224,6 +234,8 @@ struct Prediction {
   };
   std::vector<Applied> applied;  ///< the changes, in order
   std::vector<BandPart> band;    ///< what low and high are made of
+  /// Why the band is as wide as it is, for the user, the largest part first; only with Detail::kFull.
+  [[nodiscard]] std::vector<std::string> band_reasons() const;
   std::vector<FamilyTime> gpu_families;
   std::string declined;  ///< why nothing could be predicted: "amp: …"; empty otherwise
   /// The same without the name of the change where there is only one.

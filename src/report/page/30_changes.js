@@ -64,6 +64,8 @@ function openChange(node, r) {
     say(`${name} before`, past ? `step off by ${past.step_pct ?? "–"} % on average, ${past.worst_step_pct ?? "–"} % at worst, in ${past.rows} rows; GPU time ${past.gpu_pct ?? "–"} %, peak memory ${past.memory_pct ?? "–"} %` : "never measured");
   }
   for (const part of r.parts || []) say(part.whatif, `without it ${ms(part.without_ms)} ms: ${part.why}`);
+  if (r.bound_ms) say("not below", `${ms(r.bound_ms)} ms (${r.bound_source})${r.bound_decided ? ": the bound decided, the models predict less" : ""}`);
+  if (r.band_reasons?.length) say("why this wide", el("ul", {}, r.band_reasons.map(why => el("li", {}, why))));
   if (r.not_modelled?.length) say("not modelled", r.not_modelled.join("; "));
   node.replaceChildren(el("b", {}, r.whatif), list);
   node.hidden = false;

@@ -146,16 +146,21 @@ class Draft::Commit {
     }
   }
 
-  // Rows follow their tasks.
+  // Rows follow their tasks. A copy of a task that was changed computes what that one computes now.
   void describe(work::Works& works) const {
+    std::vector<std::uint32_t> rows(g_.size(), kNone);
+    for (std::uint32_t t = 0; t < g_.size(); ++t) rows[t] = works.row_of(t);
+    for (const auto& [task, row] : d_.works_) {
+      if (task < rows.size()) rows[task] = row;
+    }
     Column<std::uint32_t> of_task(out_.size(), kNone);
     for (std::uint32_t t = 0; t < g_.size(); ++t) {
-      if (place_[t] != kNone) of_task[place_[t]] = works.row_of(t);
+      if (place_[t] != kNone) of_task[place_[t]] = rows[t];
     }
     for (std::size_t i = 0; i < d_.added_.size(); ++i) {
       const NewTask& n = d_.added_[i];
       if (place_[g_.size() + i] == kNone) continue;
-      of_task[place_[g_.size() + i]] = n.like == kNone ? n.work : works.row_of(n.like);
+      of_task[place_[g_.size() + i]] = n.like == kNone ? n.work : rows[n.like];
     }
     for (const auto& [task, row] : d_.works_) {
       if (place_[task] != kNone) of_task[place_[task]] = row;

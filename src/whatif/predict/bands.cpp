@@ -1,5 +1,7 @@
 #include "whatif/predict/bands.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,6 +12,8 @@
 #include "hardware/measured.hpp"
 #include "hardware/transfer.hpp"
 #include "whatif/model/simulate_model.hpp"
+#include "host/step_spread.hpp"
+#include "whatif/predict/deviations.hpp"
 #include "whatif/predict/predictor.hpp"
 
 namespace foretrace::whatif {
@@ -19,8 +23,6 @@ namespace {
 // Families that hold less of the GPU's time than this cannot move the band beyond the rounding of its third digit, and cost two simulations
 // each.
 constexpr double kLeastShare = 0.002;
-// The most one family's standard deviation may take off a step: all but a thousandth, a guard against the logarithm of nothing.
-constexpr double kLargestDeviation = 0.999;
 
 work::Family family_of(const Model& m, std::size_t task) {
   const work::Work* work = m.works.of(task);
@@ -92,104 +94,6 @@ KernelSigmas kernel_sigmas(const Model& m) {
   return sigmas;
 }
 
-class Deviations {
- public:
-  Deviations(const graph::Graph& graph, ModelRuns& runs, Ns step) : g_(graph), runs_(runs), step_(step) {}
-
-  /// `sigma_of(task, up)` of log time, 0 where the family does not reach.
-  template <class SigmaOf>
-  void add_uneven(std::string family, double sigma, SigmaOf sigma_of) {
-    std::array<double, 2> ends{};
-    cost_.resize(g_.size());
-    for (const std::size_t way : {0, 1}) {
-      const double sign = way == 0 ? 1 : -1;
-      double last = 0;  // most tasks have the deviation of the one before
-      double factor = 1;
-      for (std::size_t t = 0; t < g_.size(); ++t) {
-        const double s = sigma_of(t, way == 0);
-        if (s != last) factor = std::exp(sign * s);
-        last = s;
-        cost_[t] = s == 0 ? g_.cost[t] : static_cast<Ns>(std::llround(static_cast<double>(g_.cost[t]) * factor));
-      }
-      ends[way] = static_cast<double>(runs_.run(cost_).timeline.step - step_);
-    }
-    const double up = std::max({ends[0], ends[1], 0.0});
-    const double down = std::max({-ends[0], -ends[1], 0.0});
-    // Errors are factors: where they are large, a difference would let the step end before it began.
-    if (step_ > 0) {
-      const auto step = static_cast<double>(step_);
-      const double longer = std::log1p(up / step);
-      const double shorter = -std::log1p(-std::min(down / step, kLargestDeviation));
-      up_ += longer * longer;
-      down_ += shorter * shorter;
-    }
-    band_.parts.push_back({std::move(family), sigma, static_cast<Ns>(down), static_cast<Ns>(up)});
-  }
-
-  template <class SigmaOf>
-  void add(std::string family, double sigma, SigmaOf sigma_of) {
-    add_uneven(std::move(family), sigma, [&](std::size_t t, bool /*up*/) { return sigma_of(t); });
-  }
-
-  /// Of the whole step, whatever it is made of.
-  void add_whole(std::string family, double sigma) {
-    const double up = static_cast<double>(step_) * std::expm1(sigma);
-    const double down = -static_cast<double>(step_) * std::expm1(-sigma);
-    up_ += sigma * sigma;
-    down_ += sigma * sigma;
-    band_.parts.push_back({std::move(family), sigma, static_cast<Ns>(down), static_cast<Ns>(up)});
-  }
-
-  /// Whether the band is that wide already, in logarithms.
-  [[nodiscard]] bool holds(double up, double down) const {
-    return kTenthPercentile * std::sqrt(up_) >= up && kTenthPercentile * std::sqrt(down_) >= down;
-  }
-
-  /// The 90th and the 10th percentile are at least so far from the step, in logarithms; what that takes beyond the other parts is
-  /// a part of its own.
-  void at_least(std::string family, double up, double down) {
-    const auto beyond = [](double log, double squares) {
-      const double sigma = std::max(0.0, log) / kTenthPercentile;
-      return std::sqrt(std::max(0.0, sigma * sigma - squares));
-    };
-    const double more = beyond(up, up_);
-    const double less = beyond(down, down_);
-    if (more <= 0 && less <= 0) return;
-    up_ += more * more;
-    down_ += less * less;
-    const auto step = static_cast<double>(step_);
-    band_.parts.push_back({std::move(family), std::max(more, less), static_cast<Ns>(-step * std::expm1(-less)),
-                           static_cast<Ns>(step * std::expm1(more))});
-  }
-
-  /// Log of how the step moves when CPU tasks take `log_factor(task)` longer.
-  template <class LogFactor>
-  double moved(LogFactor log_factor) {
-    cost_.resize(g_.size());
-    for (std::size_t t = 0; t < g_.size(); ++t) {
-      const double by = graph::is_gpu(g_.kind[t]) ? 0 : log_factor(t);
-      cost_[t] = by == 0 ? g_.cost[t] : static_cast<Ns>(std::llround(static_cast<double>(g_.cost[t]) * std::exp(by)));
-    }
-    const auto end = static_cast<double>(std::max<Ns>(1, runs_.run(cost_).timeline.step));
-    return step_ > 0 ? std::log(end / static_cast<double>(step_)) : 0;
-  }
-
-  Band finish() {
-    const auto step = static_cast<double>(step_);
-    band_.high = static_cast<Ns>(std::ceil(step * std::exp(kTenthPercentile * std::sqrt(up_))));
-    band_.low = static_cast<Ns>(step * std::exp(-kTenthPercentile * std::sqrt(down_)));
-    return std::move(band_);
-  }
-
- private:
-  const graph::Graph& g_;
-  ModelRuns& runs_;
-  Ns step_;
-  std::vector<Ns> cost_;
-  double up_ = 0, down_ = 0;
-  Band band_;
-};
-
 // A change makes nothing better known. The band is as wide as that of the step as it is, unless the changed step depends less on
 // what is not known of that one: it is moved to both ends of what calibration left free, as that step was (unprofiled.cpp).
 void widen_to_baseline(Deviations& deviations, const graph::Graph& g, const Model& base) {
@@ -206,7 +110,24 @@ void widen_to_baseline(Deviations& deviations, const graph::Graph& g, const Mode
   const double gpu = kTenthPercentile * own.sigma[host::kCpuPhases];
   const double up = deviations.moved([&](std::size_t t) { return free(t, 1); }) + std::log1p(gpu);
   const double down = -deviations.moved([&](std::size_t t) { return free(t, -1); }) - std::log1p(-gpu);
-  deviations.at_least("as it is", std::min(up, own_up), std::min(down, own_down));
+  deviations.at_least("as it is", std::min(up, own_up), std::min(down, own_down),
+                      "the step as it is, without the profiler, is not known better");
+}
+
+// Recorded steps that differ show what the model of one step does not hold.
+void widen_to_recorded_steps(Deviations& deviations, Ns step, const Model& base) {
+  const graph::StepSpread& all = base.graph.recorded_steps;
+  const std::optional<host::LogSpread> spread = host::recorded_spread(base.graph, step);
+  if (!spread) return;
+  deviations.at_least(std::string(kRecordedStepsFamily), spread->up, spread->down,
+                      fmt::format("the {} recorded steps took {:.4g} to {:.4g} ms (10th to 90th percentile)", all.steps,
+                                  to_ms(all.low), to_ms(all.high)));
+}
+
+// "the GPU is not in the list": kernels that change are computed from figures of another.
+std::string gpu_why(const Model& base) {
+  return base.device.name.empty() ? "the GPU is unknown: " + base.device_guess
+                                  : "the GPU is not in the list of devices: found " + base.device_guess;
 }
 
 }  // namespace
@@ -227,18 +148,21 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
     cpu[p] = std::max(open, std::hypot(host, std::sqrt(std::max(0.0, open * open - moment * moment))));
   }
   deviations.add_uneven(std::string(kHostFamily), *std::max_element(cpu.begin(), cpu.end()),
+                        "CPU time differs between runs, and from what the trace shows under the profiler",
                         [&](std::size_t t, bool up) {
                           if (graph::is_gpu(g.kind[t])) return 0.0;
                           const auto p = static_cast<std::size_t>(host::cpu_phase(g, t));
                           return cpu[p] + (up ? base.base.slower[p] / kTenthPercentile : 0.0);
                         });
   const double gpu = base.base.sigma[host::kCpuPhases];
-  deviations.add("gpu", gpu, [&](std::size_t t) { return graph::is_gpu(g.kind[t]) ? gpu : 0.0; });
+  deviations.add("gpu", gpu, "GPU clocks differ between runs",
+                 [&](std::size_t t) { return graph::is_gpu(g.kind[t]) ? gpu : 0.0; });
 
   const auto communicates = [&](std::size_t t) { return g.kind[t] == graph::TaskKind::kCollective; };
   if (changed.interference && changed.interference->communication_sigma > 0) {
     const double sigma = changed.interference->communication_sigma;
-    deviations.add("communication", sigma, [&](std::size_t t) { return communicates(t) ? sigma : 0.0; });
+    deviations.add("communication", sigma, "collectives are modelled",
+                   [&](std::size_t t) { return communicates(t) ? sigma : 0.0; });
   }
 
   double all = 0;
@@ -254,16 +178,19 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
   const KernelSigmas kernels = kernel_sigmas(changed);
   if (scaled > kLeastShare * all) {
     const double sigma = std::max(residuals.sigma(kScaledFamily), kernels.scaled);
-    deviations.add(std::string(kScaledFamily), sigma, [&](std::size_t t) {
+    deviations.add(std::string(kScaledFamily), sigma, "measured kernels are scaled to their new sizes", [&](std::size_t t) {
       const bool mine = graph::is_gpu(g.kind[t]) && !(changed.interference && communicates(t));
       return mine && g.origin[t] == Origin::kScaled ? sigma : 0.0;
     });
   }
   for (std::size_t f = 0; f < kErrorFamilies.size(); ++f) {
     if (modelled[f] <= kLeastShare * all) continue;
-    const double sigma =
-        std::hypot(std::max(residuals.sigma(kErrorFamilies[f]), kernels.modelled[f]), kernels.elsewhere[f]);
-    deviations.add(std::string(kErrorFamilies[f]), sigma, [&](std::size_t t) {
+    const double measured = residuals.sigma(kErrorFamilies[f]);
+    const double sigma = std::hypot(std::max(measured, kernels.modelled[f]), kernels.elsewhere[f]);
+    std::string why = fmt::format("{} kernels are modelled", kErrorFamilies[f]);
+    if (kernels.modelled[f] > measured) why += ", with few measured kernels of such shapes";
+    if (kernels.elsewhere[f] > 0) why += fmt::format(", from those of a {}", hardware::measured_device(changed.device).name);
+    deviations.add(std::string(kErrorFamilies[f]), sigma, std::move(why), [&](std::size_t t) {
       const bool mine =
           graph::is_gpu(g.kind[t]) && !(changed.interference && communicates(t)) && g.origin[t] > Origin::kScaled;
       return mine && error_family(family_of(changed, t)) == f ? sigma : 0.0;
@@ -284,32 +211,67 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
   }
   for (std::size_t f = 0; f < kErrorFamilies.size(); ++f) {
     if (moved[f] <= kLeastShare * all) continue;
-    deviations.add("moved " + std::string(kErrorFamilies[f]), spread[f] / moved[f], [&](std::size_t t) {
+    deviations.add("moved " + std::string(kErrorFamilies[f]), spread[f] / moved[f],
+                   fmt::format("{} kernels are moved to {}", kErrorFamilies[f], changed.device.name), [&](std::size_t t) {
       return graph::is_gpu(g.kind[t]) && error_family(family_of(changed, t)) == f ? moved_sigma(t) : 0.0;
     });
   }
   // Waits that nothing explains were kept as they were. Should they follow the change as the rest of the step does, it would
   // come out further away.
-  if (base.frozen_share() > kNotableFrozenShare) {
+  if (base.frozen_share() > 0) {
     const auto before = static_cast<double>(today);
     const double frozen =
         std::min(base.frozen_share() * before, kLargestDeviation * std::min(before, static_cast<double>(step)));
     const double followed = before * (static_cast<double>(step) - frozen) / (before - frozen);
-    deviations.add_whole("unexplained waits", std::abs(std::log(followed / static_cast<double>(step))));
+    deviations.add_whole("unexplained waits", std::abs(std::log(followed / static_cast<double>(step))),
+                         fmt::format("{:.1f} % of the step are waits that nothing explains", 100 * base.frozen_share()));
   }
   // How a captured step starts and how closely its kernels follow each other, no launch of the trace shows.
   const bool captured = std::any_of(changed.applied.begin(), changed.applied.end(),
                                     [](const Model::Applied& a) { return a.changes == Changes::kLaunches; });
   if (captured && residuals.models(kLaunchFamily) > 0) {
-    deviations.add_whole(std::string(kLaunchFamily), residuals.sigma(kLaunchFamily));
+    deviations.add_whole(std::string(kLaunchFamily), residuals.sigma(kLaunchFamily),
+                         "no launch of the trace shows how a captured step starts");
   }
   // Changes are fitted one by one; each that is stacked on others meets kernels and a host the fit has not seen.
   if (changed.applied.size() > base.applied.size() + 1) {
     const auto more = static_cast<double>(changed.applied.size() - base.applied.size() - 1);
-    deviations.add_whole(std::string(kCombinedFamily), residuals.sigma(kCombinedFamily) * std::sqrt(more));
+    deviations.add_whole(std::string(kCombinedFamily), residuals.sigma(kCombinedFamily) * std::sqrt(more),
+                         "several changes affect each other");
+  }
+  if (!base.device_guess.empty()) {
+    const double sigma = Residuals::unmeasured();
+    deviations.add(std::string(kUnknownGpuFamily), sigma, gpu_why(base), [&](std::size_t t) {
+      return graph::is_gpu(g.kind[t]) && g.origin[t] >= Origin::kScaled ? sigma : 0.0;
+    });
+  }
+  if (!changed.validated) {
+    deviations.add_whole("not validated", Residuals::unmeasured(), "no measured step checked this change");
+  }
+  if (base.graph.recorded_steps.steps == 1 && !base.base.calibrated) {
+    deviations.add_whole(std::string(kOneStepFamily), host::one_step_sigma(),
+                         "one step was recorded: nothing shows how much steps differ");
   }
   widen_to_baseline(deviations, g, base);
+  widen_to_recorded_steps(deviations, step, base);
   return deviations.finish();
+}
+
+std::vector<std::string> Prediction::band_reasons() const {
+  std::vector<const BandPart*> parts;
+  for (const BandPart& part : band) {
+    if (part.up + part.down > 0 && !part.why.empty()) parts.push_back(&part);
+  }
+  std::stable_sort(parts.begin(), parts.end(), [](const BandPart* a, const BandPart* b) {
+    return a->up + a->down > b->up + b->down;
+  });
+  std::vector<std::string> reasons;
+  for (const BandPart* part : parts) {
+    const double whole = static_cast<double>(std::max<Ns>(1, step)) / 100;
+    reasons.push_back(fmt::format("{}: -{:.1f} % to +{:.1f} %", part->why, static_cast<double>(part->down) / whole,
+                                  static_cast<double>(part->up) / whole));
+  }
+  return reasons;
 }
 
 std::vector<FamilyTime> family_times(const Model& model) {

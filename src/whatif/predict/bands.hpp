@@ -2,7 +2,8 @@
 // How sure a prediction is. Errors come in families that move together: the CPU's speed, the GPU's own spread between
 // runs, measured kernels that were scaled, and each family of kernels whose time was modelled. One simulation per family, one
 // standard deviation up and down; the deviations add in squares. How large they are is data (Residuals). No prediction is surer than
-// the step it starts from, as far as it depends on what is not known of that one.
+// the step it starts from, as far as it depends on what is not known of that one, and none is narrower than the recorded steps are
+// spread.
 
 #include "base/percentiles.hpp"
 #include "foretrace/whatif/model.hpp"
@@ -13,6 +14,14 @@ namespace foretrace::whatif {
 
 /// Residuals of steps captured as a CUDA graph, of the whole step.
 inline constexpr std::string_view kLaunchFamily = "launches";
+
+/// What a trace leaves open, whatever the models are worth: reports say it without being asked.
+inline constexpr std::string_view kRecordedStepsFamily = "recorded steps";
+inline constexpr std::string_view kOneStepFamily = "one step";
+inline constexpr std::string_view kUnknownGpuFamily = "unknown GPU";
+constexpr bool is_of_trace(std::string_view family) {
+  return family == kRecordedStepsFamily || family == kOneStepFamily || family == kUnknownGpuFamily;
+}
 
 struct Band {
   Ns low = 0, high = 0;  ///< 10th and 90th percentile

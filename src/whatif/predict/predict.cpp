@@ -257,9 +257,12 @@ std::string text_of(const std::vector<Use>& uses) {
 
 }  // namespace
 
-Predictor::Predictor(const Model& base, std::optional<Ns> measured) : base_(base), measured_(measured) {
+Predictor::Predictor(const Model& base, std::optional<Ns> measured)
+    : base_(base), measured_(measured), bounds_(base) {
   ModelRuns runs(base);
   today_ = time_of(base_, runs);
+  // Today's step keeps the bound too: streams may overlap more in the simulation than they did in the trace.
+  today_.step = std::max(today_.step, bounds_.of(base_).step);
 }
 
 Prediction Predictor::describe(const Model& changed, const std::vector<Use>& uses, Detail detail) const {
@@ -268,7 +271,13 @@ Prediction Predictor::describe(const Model& changed, const std::vector<Use>& use
   ModelRuns runs(changed);
   const TimedStep now = time_of(changed, runs);
   const Completion completed(today_, measured_);
-  p.step = std::max<Ns>(1, completed.of(now.step, now.exposed));
+  p.bound = bounds_.of(changed);
+  p.bound.decided = p.bound.step > now.step;
+  // What the models missed of the step they missed of its band as well.
+  const double raised =
+      p.bound.decided ? static_cast<double>(p.bound.step) / static_cast<double>(std::max<Ns>(1, now.step)) : 1;
+  p.step = std::max<Ns>(1, completed.of(std::max(now.step, p.bound.step), now.exposed));
+  p.bound.step = std::max<Ns>(0, completed.of(p.bound.step, now.exposed));
   p.speedup = static_cast<double>(measured_.value_or(today_.step)) / static_cast<double>(p.step);
   p.workers = changed.workers;
   p.buckets = changed.buckets;
@@ -277,11 +286,12 @@ Prediction Predictor::describe(const Model& changed, const std::vector<Use>& use
   p.gpu_time = now.gpu_time;
   if (detail == Detail::kFull) {
     Band band = band_around(changed, runs, now.step, base_, today_.step);
-    p.low = std::max<Ns>(0, completed.of(band.low, now.exposed));
-    p.high = completed.of(band.high, now.exposed);
+    const auto lifted = [&](Ns time) { return std::llround(raised * static_cast<double>(time)); };
+    p.low = std::max<Ns>(0, completed.of(lifted(band.low), now.exposed));
+    p.high = std::max(p.step, completed.of(lifted(band.high), now.exposed));
     for (BandPart& part : band.parts) {
-      part.down = completed.part(part.down);
-      part.up = completed.part(part.up);
+      part.down = completed.part(lifted(part.down));
+      part.up = completed.part(lifted(part.up));
     }
     p.band = std::move(band.parts);
     p.gpu_families = family_times(changed);

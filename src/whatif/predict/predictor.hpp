@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "foretrace/whatif/whatif.hpp"
+#include "whatif/predict/bounds.hpp"
 
 namespace foretrace::whatif {
 
@@ -59,6 +60,7 @@ class Predictor {
   const Model& base_;
   std::optional<Ns> measured_;
   TimedStep today_;
+  Bounds bounds_;
 };
 
 /// What analysis::predict answers, for a model rather than a baseline.
