@@ -2,6 +2,7 @@
 
 #include "analysis/summary/parts.hpp"
 #include "foretrace/analysis/baseline.hpp"
+#include "foretrace/graph/step_kind.hpp"
 #include "foretrace/host/measured_step.hpp"
 
 namespace foretrace::analysis {
@@ -38,6 +39,7 @@ Result<SummaryReport> summarise(const trace::Trace& trace, const OpenStep& open,
         trace.path, Error::kNoOffset, "`foretrace doctor` shows what the file does hold"});
   }
   if (replayed != nullptr) {
+    if (input.own_events) report.step_kind = to_string(graph::step_nature(trace, replayed->graph).kind);
     FORETRACE_TRY(const host::Measured measured,
                   host::measured_step(trace, replayed->graph, replayed->replayed(), options.measurements));
     report.simulated = summarise_simulation(*replayed, measured.step, measured.prior);
