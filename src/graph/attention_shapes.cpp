@@ -1,6 +1,5 @@
 #include "graph/attention_shapes.hpp"
 
-#include <array>
 #include <charconv>
 #include <string_view>
 #include <vector>
@@ -54,16 +53,6 @@ void AttentionShapes::add(const trace::Trace& trace, std::uint32_t op) {
   if (keys <= 1) return;
   ++(queries == 1 ? one_query_ : many_queries_);
   other_keys_ += queries > 1 && queries != keys ? 1 : 0;
-}
-
-std::optional<Ns> step_begin(const trace::Trace& trace, const Graph& g) {
-  const GraphLane& main = g.lanes[g.main_lane];
-  for (std::uint32_t t = main.begin; t < main.end; ++t) {
-    if (g.event[t].valid() && g.kind[t] == TaskKind::kCall) {
-      return trace.events.start[g.event[t].index()] - g.measured[t];
-    }
-  }
-  return std::nullopt;
 }
 
 }  // namespace foretrace::graph

@@ -4,9 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
-#include "foretrace/graph/graph.hpp"
 #include "foretrace/trace/trace.hpp"
 
 namespace foretrace::graph {
@@ -24,8 +22,5 @@ class AttentionShapes {
  private:
   std::size_t one_query_ = 0, many_queries_ = 0, other_keys_ = 0, convolutions_ = 0, group_norms_ = 0;
 };
-
-/// When the step of a graph begins in its trace; nothing where no event says it.
-std::optional<Ns> step_begin(const trace::Trace& trace, const Graph& graph);
 
 }  // namespace foretrace::graph

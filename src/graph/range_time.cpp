@@ -63,6 +63,7 @@ class Finder {
       return;
     }
     if (kind != EventKind::kAnnotation && kind != EventKind::kPython) return;
+    if (begin == from_ && end == to_) return;  // the step itself, or what holds all of it
     // What a loader does inside is loading, whatever it is called.
     const bool loading = std::any_of(open_.begin(), open_.end(), [](const Open& o) { return loads(o.loader); });
     const Meaning m = meaning(e);

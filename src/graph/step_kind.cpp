@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "graph/attention_shapes.hpp"
 #include "graph/call_roles.hpp"
+#include "graph/step_begin.hpp"
 #include "trace/name_tables.hpp"
 
 namespace foretrace::graph {

@@ -4,10 +4,27 @@
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/graph/step_kind.hpp"
 #include "foretrace/host/measured_step.hpp"
+#include "graph/step_begin.hpp"
 
 namespace foretrace::analysis {
 
 using trace::kAbsent;
+
+namespace {
+
+// Time in front of an operation counts towards it; where that is most of a task, its name alone would say that the operation took so long.
+void name_gaps(const trace::Trace& trace, const graph::Graph& g, SimulatedStep& step) {
+  const std::optional<Ns> begin = graph::step_begin(trace, g);
+  if (!begin) return;
+  for (SimulatedStep::PathTask& row : step.path_tasks) {
+    const std::size_t t = row.task;
+    if (g.kind[t] != graph::TaskKind::kCpu || !g.op[t].valid()) continue;
+    const Ns lead = trace.events.start[g.op[t].index()] - *begin - g.measured[t];
+    if (2 * lead > row.time) row.name = "before " + row.name;
+  }
+}
+
+}  // namespace
 
 Result<SummaryReport> summarise(const trace::Trace& trace, const OpenStep& open, const SummaryOptions& options) {
   const trace::Steps& steps = open.graphs.steps();
@@ -45,6 +62,7 @@ Result<SummaryReport> summarise(const trace::Trace& trace, const OpenStep& open,
     report.simulated = summarise_simulation(*replayed, measured.step, measured.prior);
     if (measured.recorded) report.simulated->unprofiled.origin = "recorder";
     report.simulated->measured_refused = measured.refused;
+    if (input.own_events) name_gaps(trace, replayed->graph, *report.simulated);
     report.unprofiled_samples_per_s = per_second(report.simulated->unprofiled.step);
   }
   return report;

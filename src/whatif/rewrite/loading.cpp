@@ -1,11 +1,13 @@
 #include "whatif/rewrite/loading.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "base/text.hpp"
 #include "graph/loading.hpp"
+#include "graph/step_begin.hpp"
 #include "trace/ranges.hpp"
 
 namespace foretrace::whatif {
@@ -15,36 +17,24 @@ using trace::LoaderRange;
 
 namespace {
 
-// When the step begins in the trace; tasks with an event of their own say it.
-bool find_zero(const Model& m, Ns& zero) {
-  const Graph& g = m.graph;
-  const graph::GraphLane& main = g.lanes[g.main_lane];
-  for (std::uint32_t t = main.begin; t < main.end; ++t) {
-    if (!g.event[t].valid() || g.kind[t] != TaskKind::kCall) continue;
-    zero = m.trace->events.start[g.event[t].index()] - g.measured[t];
-    return true;
-  }
-  return false;
-}
-
 // The loader's ranges of the main thread, outermost only, by begin.
 std::vector<LoadedBatch> loader_ranges(const Model& m) {
   std::vector<LoadedBatch> found;
   const Graph& g = m.graph;
   const trace::Trace& t = *m.trace;
-  Ns zero = 0;
-  if (!find_zero(m, zero)) return found;
+  const std::optional<Ns> zero = graph::step_begin(t, g);
+  if (!zero) return found;
   std::vector<std::int8_t> known(t.strings.size(), -1);
   for (std::uint32_t e = 0; e < t.size(); ++e) {
     if (t.kind(e) != EventKind::kAnnotation && t.kind(e) != EventKind::kPython) continue;
     if (t.events.lane[e] != g.lanes[g.main_lane].trace_lane) continue;
-    const Ns begin = t.events.start[e] - zero;
+    const Ns begin = t.events.start[e] - *zero;
     if (begin < 0 || begin >= g.traced) continue;
     std::int8_t& role = known[t.events.name[e].index()];
     if (role < 0) role = static_cast<std::int8_t>(trace::loader_range(t.name(e)));
     const auto is = static_cast<LoaderRange>(role);
     if (is != LoaderRange::kLoads && is != LoaderRange::kWaitsForWorkers) continue;
-    found.push_back({begin, t.end(e) - zero, is == LoaderRange::kWaitsForWorkers, {}, 0});
+    found.push_back({begin, t.end(e) - *zero, is == LoaderRange::kWaitsForWorkers, {}, 0});
   }
   std::sort(found.begin(), found.end(), [](const LoadedBatch& a, const LoadedBatch& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
