@@ -63,7 +63,8 @@ class Finder {
       return;
     }
     if (kind != EventKind::kAnnotation && kind != EventKind::kPython) return;
-    if (begin == from_ && end == to_) return;  // the step itself, or what holds all of it
+    // The range that marks the step, or one that holds all of it.
+    if ((begin == from_ && end == to_) || s_.trace().name(e) == s_.steps.steps[s_.which].name) return;
     // What a loader does inside is loading, whatever it is called.
     const bool loading = std::any_of(open_.begin(), open_.end(), [](const Open& o) { return loads(o.loader); });
     const Meaning m = meaning(e);
@@ -84,7 +85,7 @@ class Finder {
       const bool waits = o.loader == LoaderRange::kWaitsForWorkers || o.loader == LoaderRange::kQueue;
       if (loads(o.loader) || (o.loader == LoaderRange::kQueue && !o.works)) {
         put(begin, o.end, o.event, waits);
-      } else if (o.end - o.worked_until > trace::kLongestLatency) {
+      } else if (o.loader == LoaderRange::kNone && o.end - o.worked_until > trace::kLongestLatency) {
         put(o.worked_until, o.end, o.event, false);
       }
       if (open_.empty()) continue;

@@ -95,7 +95,7 @@ class Decider {
       if (!is_gpu(g_.kind[t])) continue;
       // Kernels alone, without operations: gradients and updates have names of their own.
       const std::string_view name = g_.task_name(t);
-      if (contains_any(name, {"wgrad", "dgrad", "bprop", "_backward", "Backward"})) return true;
+      if (contains_any(name, {"wgrad", "dgrad", "bprop", "_backward", "Backward", "_bwd"})) return true;
       if (contains(name, "multi_tensor_apply") && contains_any(name, {"Adam", "Sgd", "LAMB", "Adagrad"})) return true;
     }
     return false;
@@ -113,7 +113,7 @@ class Decider {
       if (kind != EventKind::kOp && kind != EventKind::kAnnotation && kind != EventKind::kPython) continue;
       if (t_.events.lane[e] != main.trace_lane || t_.events.start[e] >= end || t_.end(e) <= *begin) continue;
       if (kind == EventKind::kOp) attention_.add(t_, e);
-      has_ops_ |= kind == EventKind::kOp;
+      has_ops_ |= kind == EventKind::kOp && t_.name(e).starts_with("aten::");
       if (!seen.insert(t_.events.name[e].value).second) continue;
       const std::string_view name = t_.name(e);
       if (kind == EventKind::kAnnotation) range(name);
@@ -168,7 +168,8 @@ class Decider {
   const Graph& g_;
   std::optional<StepKind> by_range_, by_name_;
   std::int64_t sequences_ = 0;
-  bool writes_cache_ = false, has_ops_ = false;
+  bool writes_cache_ = false;
+  bool has_ops_ = false;  // of PyTorch: their phases would show a backward pass
   std::array<std::size_t, kNames.size()> votes_{};
   std::size_t in_graphs_ = 0, launched_ = 0;  // kernels
   AttentionShapes attention_;

@@ -6,11 +6,13 @@
 #include "analysis/make_model.hpp"
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/graph/step_kind.hpp"
+#include "foretrace/report/report.hpp"
+#include "foretrace/search/optimize.hpp"
 #include "foretrace/whatif/whatif.hpp"
+#include "report/inference_script.hpp"
 #include "trace_maker.hpp"
 #include "whatif/model/fitting.hpp"
 #include "whatif/predict/predictor.hpp"
-#include "work/op_names.hpp"
 
 namespace foretrace {
 namespace {
@@ -156,6 +158,23 @@ TEST(Fitting, NothingOfTrainingIsProposedForInference) {
   EXPECT_THAT(whatif::unfit_for(no_sync, *decode), HasSubstr("decode"));
   EXPECT_THAT(whatif::unfit_for(no_sync, *evaluation), IsEmpty());
   EXPECT_THAT(whatif::code_of(no_sync, *evaluation), Not(HasSubstr("loss")));
+}
+
+TEST(Fitting, AScriptForInferenceDoesNotTrain) {
+  search::Optimized found;
+  for (const char* use : {"amp", "cuda-graph", "no-sync"}) {
+    search::OptimizedPart part;
+    part.text = use;
+    found.parts.push_back(part);
+    found.best.whatifs.emplace_back(use);
+  }
+  const report::OptimizeReport r{{}, found};
+  const std::string script = report::script_for({StepKind::kEvaluation}, r);
+  EXPECT_THAT(script, HasSubstr("torch.inference_mode()"));
+  EXPECT_THAT(script, HasSubstr("torch.autocast"));
+  EXPECT_THAT(script, HasSubstr("CapturedForward(model)"));
+  for (const char* word : {"loss", "Scaler", "optimizer", "backward"}) EXPECT_THAT(script, Not(HasSubstr(word)));
+  EXPECT_THAT(report::script_for({StepKind::kTraining}, r), HasSubstr("backward"));
 }
 
 }  // namespace
