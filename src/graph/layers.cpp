@@ -269,8 +269,8 @@ class LayerRule {
       if (g_.op[t].valid()) when = std::max(when, trace().events.start[g_.op[t].index()]);
       if (g_.event[t].valid()) when = std::max(when, trace().events.start[g_.event[t].index()]);
       chain.move_to(when);
-      const Where w = is_loading(t) ? Where{Phase::kData, layer("(data)", "", true)}
-                                    : where(chain.open(), previous_node, backward);
+      const Where w =
+          is_loading(t) ? Where{Phase::kData, layer("(data)", "", true)} : where(chain.open(), previous_node, backward);
       g_.phase[t] = w.phase;
       g_.layer[t] = w.layer;
     }

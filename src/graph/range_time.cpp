@@ -68,7 +68,8 @@ class Finder {
     // What a loader does inside is loading, whatever it is called.
     const bool loading = std::any_of(open_.begin(), open_.end(), [](const Open& o) { return loads(o.loader); });
     const Meaning m = meaning(e);
-    if (loading && m.loader == LoaderRange::kWaitsForWorkers) open_.back().loader = m.loader;  // a frame around the range
+    if (loading && m.loader == LoaderRange::kWaitsForWorkers)
+      open_.back().loader = m.loader;  // a frame around the range
     if (loading || (m.loader == LoaderRange::kNone && !m.user_range)) return;
     open_.push_back({e, m.loader, end, begin});
   }

@@ -1,4 +1,4 @@
-#include "foretrace/graph/step_kind.hpp"
+#include "graph/step_kind.hpp"
 
 #include <algorithm>
 #include <array>

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "foretrace/graph/step_kind.hpp"
 #include "foretrace/report/report.hpp"
+#include "graph/step_kind.hpp"
 
 namespace foretrace::report {
 

@@ -139,12 +139,14 @@ class Script {
   }
 
   [[nodiscard]] std::string arranged() const {
-    return fmt::format("def arranged(inputs):\n    \"\"\"The inputs as the model wants them.\"\"\"\n    return {}\n\n\n",
-                       places_.inputs);
+    return fmt::format(
+        "def arranged(inputs):\n    \"\"\"The inputs as the model wants them.\"\"\"\n    return {}\n\n\n",
+        places_.inputs);
   }
 
   [[nodiscard]] std::string inference() const {
-    std::string out = arranged() + "def infer(model, inputs):\n    inputs = arranged(inputs)\n    with torch.inference_mode():\n";
+    std::string out =
+        arranged() + "def infer(model, inputs):\n    inputs = arranged(inputs)\n    with torch.inference_mode():\n";
     std::string indent = "        ";
     for (const std::string& context : places_.contexts) {
       out += indent + context + "\n";

@@ -12,8 +12,8 @@ bool is_step_range(std::string_view name);
 
 /// How the main thread gets its next batch in a range, by the table src/trace/names/loaders.csv.
 enum class LoaderRange : std::uint8_t {
-  kNone,             ///< the range is about something else
-  kLoads,            ///< the main thread makes the batch: "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "load_batch"
+  kNone,  ///< the range is about something else
+  kLoads,  ///< the main thread makes the batch: "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "load_batch"
   kWaitsForWorkers,  ///< other processes make it: "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
   kQueue,            ///< a wait for another thread or process: counts where nothing is launched inside
 };

@@ -31,7 +31,8 @@ TEST(LoaderRanges, AreKnownByName) {
   EXPECT_EQ(trace::loader_range("[pl][profile][_TrainingEpochLoop].train_dataloader_next"), LoaderRange::kLoads);
   EXPECT_EQ(trace::loader_range("/x/torch/utils/data/dataloader.py(703): __next__"), LoaderRange::kLoads);
   EXPECT_EQ(trace::loader_range("multiprocessing/queues.py(365): get"), LoaderRange::kQueue);
-  for (const char* other : {"", "##", "aten::add", "data_parallel", "layer:data|Linear", "get", "transformers/pipelines/pt_utils.py(117): __next__"}) {
+  for (const char* other : {"", "##", "aten::add", "data_parallel", "layer:data|Linear", "get",
+                            "transformers/pipelines/pt_utils.py(117): __next__"}) {
     EXPECT_EQ(trace::loader_range(other), LoaderRange::kNone) << other;
   }
 }

@@ -1,11 +1,12 @@
 // What a step does, and what is proposed for it.
 
+#include "graph/step_kind.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "analysis/make_model.hpp"
 #include "foretrace/analysis/baseline.hpp"
-#include "foretrace/graph/step_kind.hpp"
 #include "foretrace/report/report.hpp"
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/whatif/whatif.hpp"
@@ -82,11 +83,13 @@ TEST(StepKind, OneQueryPerSequenceIsDecoding) {
   EXPECT_EQ(attention("[[4,8,512,64],[4,8,512,64],[4,8,512,64]]"), StepKind::kEvaluation);
 }
 
+constexpr const char* kH200 =
+    R"([{"id":0,"name":"NVIDIA H200","totalGlobalMem":150000000000,"computeMajor":9,"computeMinor":0,"numSms":132}])";
+
 /// A decode step of 32 sequences: two products of 1 ms, attention of 1 ms, norms of 10 us.
 TraceMaker decode_step(std::string_view name, std::string_view product = "nvjet_hsh_64x32_bf16") {
   TraceMaker m;
-  m.properties = R"([{"id":0,"name":"NVIDIA H200","totalGlobalMem":150000000000,"computeMajor":9,"computeMinor":0,)"
-                 R"("numSms":132}])";
+  m.properties = kH200;
   m.range(name, 0, 4'000'000);
   m.call("cudaGraphLaunch", {10'000, 30'000}, 1);
   m.kernel(1, product, {40'000, 1'040'000}).kernel(1, "paged_attention_v2_kernel", {1'041'000, 2'041'000});
@@ -128,10 +131,34 @@ TEST(Decode, WeightsAreReadWhateverTheBatch) {
   EXPECT_GT(many, 64 * attention + 2 * weights);
 }
 
+// Eager products with shapes: no batch makes them faster than reading their weights once.
+TEST(Decode, ProductsWithShapesReadTheirWeights) {
+  constexpr double kWeights = 4096.0 * 12288 * 2;  // bytes
+  TraceMaker m;
+  m.properties = kH200;
+  m.range("step[DECODE bs=64]", 0, 1'000'000);
+  for (int i = 0; i < 10; ++i) {
+    const Ns at = 10'000 + i * 50'000;
+    m.event("cpu_op", "aten::mm", 1, 1, {at, at + 20'000},
+            R"("Input Dims":[[64,4096],[4096,12288]],"Input type":["c10::BFloat16","c10::BFloat16"])");
+    m.launch(i + 1, {at + 5'000, at + 10'000}, "nvjet_hsh_64x32_bf16", {at + 12'000, at + 42'000});
+  }
+  m.call("cudaDeviceSynchronize", {520'000, 620'000}, 99);
+  const Model step(m);
+  const double reading = 10 * kWeights / (*step).device.bandwidth_gbs;  // ns
+  for (const char* x : {"batch:x=0.5", "batch:x=0.25", "batch:x=0.015625"}) {
+    const auto time = static_cast<double>(step.ask(x).gpu_time);
+    EXPECT_GE(time, 0.999 * reading) << x;
+    EXPECT_LE(time, 1.001 * 300'000) << x;
+  }
+}
+
 TEST(Decode, WhatIsNotKnownWidensTheBand) {
   const Model known(decode_step("step[DECODE bs=32]"));
   const Model unknown(decode_step("decode_step"));
-  const auto width = [](const whatif::Prediction& p) { return static_cast<double>(p.high) / static_cast<double>(p.low); };
+  const auto width = [](const whatif::Prediction& p) {
+    return static_cast<double>(p.high) / static_cast<double>(p.low);
+  };
   EXPECT_GT(width(unknown.ask("batch:x=4")), 1.3 * width(known.ask("batch:x=4")));
   EXPECT_THAT(unknown.ask("batch:x=4").not_modelled, testing::Contains(HasSubstr("how many sequences")));
   const Model experts(decode_step("step[DECODE bs=32]", "_matmul_ogs_bf16xmxfp4"));

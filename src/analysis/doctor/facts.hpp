@@ -11,8 +11,8 @@
 
 #include "foretrace/analysis/doctor.hpp"
 #include "foretrace/base/types.hpp"
-#include "foretrace/graph/step_kind.hpp"
 #include "foretrace/trace/trace.hpp"
+#include "graph/step_kind.hpp"
 
 namespace foretrace::analysis {
 
@@ -67,7 +67,7 @@ struct Facts {
 
   bool from_export = false;  ///< `foretrace export` wrote the file; its graph is inside
   std::optional<DoctorReport::Replay> replay;
-  graph::StepNature nature;  ///< of the median step
+  graph::StepNature nature;                               ///< of the median step
   std::string no_replay;                                  ///< why there is none
   bool step_on_gpu = false;                               ///< the replayed step has GPU work
   std::string measured_refused;                           ///< why the recorder's measured step is not used

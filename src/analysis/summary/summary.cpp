@@ -2,9 +2,9 @@
 
 #include "analysis/summary/parts.hpp"
 #include "foretrace/analysis/baseline.hpp"
-#include "foretrace/graph/step_kind.hpp"
 #include "foretrace/host/measured_step.hpp"
 #include "graph/step_begin.hpp"
+#include "graph/step_kind.hpp"
 
 namespace foretrace::analysis {
 

@@ -20,9 +20,10 @@ const Registered kRegistered(
      .about = "a batch x times as large",
      .parameters =
          {{.name = "x", .about = "factor on the batch size", .type = ParameterType::kNumber, .required = true}},
-     .assumes = "every forward and backward kernel works on the whole batch; products and convolutions take what "
-                "measured ones of the new size do, their scratch memory what their algorithm needs; loading takes as long for "
-                "every sample as in this trace",
+     .assumes =
+         "every forward and backward kernel works on the whole batch; products and convolutions take what "
+         "measured ones of the new size do, their scratch memory what their algorithm needs; loading takes as long for "
+         "every sample as in this trace",
      .source = "wave quantisation; Habitat section 5 discusses batch sizes",
      .not_modelled = "other algorithms a library may choose for shapes nobody measured",
      .changes = Changes::kBatch,

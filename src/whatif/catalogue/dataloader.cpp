@@ -18,7 +18,8 @@ Ns pinning(const Model& m, const Draft& draft, const LoadedBatch& batch) {
   const Graph& g = m.graph;
   Ns sum = 0;
   for (const std::uint32_t t : batch.tasks) {
-    if (g.op[t].valid() && m.trace->name(m.chains->outermost(g.op[t].value)) == "aten::pin_memory") sum += draft.cost(t);
+    if (g.op[t].valid() && m.trace->name(m.chains->outermost(g.op[t].value)) == "aten::pin_memory")
+      sum += draft.cost(t);
   }
   return sum;
 }
@@ -28,7 +29,8 @@ Status change_workers(const Model& m, Draft& draft, const Parameters& parameters
   const bool added = std::any_of(m.applied.begin(), m.applied.end(),
                                  [](const Model::Applied& before) { return before.changes == Changes::kInput; });
   if (added) return fail(ErrorCode::kDeclined, "a change before this one gave the step its workers");
-  const double now = parameters.given("now") ? parameters.number("now") : static_cast<double>(recorded_workers(*m.trace));
+  const double now =
+      parameters.given("now") ? parameters.number("now") : static_cast<double>(recorded_workers(*m.trace));
   if (now <= 0) {
     return fail(ErrorCode::kDeclined,
                 "the step waits for its workers, and the trace does not show how many there are: say it with now=…");
@@ -70,7 +72,8 @@ void copy_from(const Model& m, Draft& draft, bool pinned) {
 
 Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   const Graph& g = m.graph;
-  if (const std::uint32_t lane = graph::workers_lane(g); lane != kNone) return change_workers(m, draft, parameters, lane);
+  if (const std::uint32_t lane = graph::workers_lane(g); lane != kNone)
+    return change_workers(m, draft, parameters, lane);
   const std::vector<LoadedBatch> loading = loaded_batches(m, draft);
   if (loading.empty()) return fail(ErrorCode::kDeclined, "no DataLoader gives a batch within the step");
   const double workers = parameters.number("workers");
@@ -91,15 +94,16 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
     if (!l.in_workers) {
       const Ns pins = pinning(m, draft, l);
       pinning_time += pins;
-      batch += static_cast<Ns>(static_cast<double>(l.time - pins) *
-                               hardware::measured_figures(m.device).worker_slowdown);
+      batch +=
+          static_cast<Ns>(static_cast<double>(l.time - pins) * hardware::measured_figures(m.device).worker_slowdown);
     } else if (l.time > from_queue + from_worker) {
       // Workers that are waited for make one batch per step, all of them together.
       const double now =
           parameters.given("now") ? parameters.number("now") : static_cast<double>(recorded_workers(*m.trace));
       if (now <= 0) {
-        return fail(ErrorCode::kDeclined,
-                    "the step waits for its workers, and the trace does not show how many there are: say it with now=…");
+        return fail(
+            ErrorCode::kDeclined,
+            "the step waits for its workers, and the trace does not show how many there are: say it with now=…");
       }
       batch += static_cast<Ns>(static_cast<double>(g.traced) * now);
     }
@@ -139,7 +143,8 @@ const Registered kRegistered(
                      .check = whole_number<>},
                     {"pin", "pin_memory: a thread of the main process pins what workers load", "1", {"1", "0"}},
                     {.name = "now",
-                     .about = "how many the trace was recorded with, where it waits for them; by default those it shows",
+                     .about =
+                         "how many the trace was recorded with, where it waits for them; by default those it shows",
                      .type = ParameterType::kNumber,
                      .check = whole_number<>}},
      .assumes = "as many free cores as workers; the mean over many steps, batches come in bursts",

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "foretrace/graph/step_kind.hpp"
 #include "foretrace/whatif/model.hpp"
 #include "foretrace/whatif/whatif.hpp"
+#include "graph/step_kind.hpp"
 
 namespace foretrace::whatif {
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <mutex>
 
-#include "foretrace/graph/step_kind.hpp"
 #include "foretrace/whatif/model.hpp"
+#include "graph/step_kind.hpp"
 
 namespace foretrace::whatif {
 

@@ -18,7 +18,8 @@ double balanced_sequences(const hardware::Device& device, work::Dtype dtype) {
   // Engines serve in half precision unless the name of a kernel says otherwise.
   const work::Dtype type = dtype == work::Dtype::kOther ? work::Dtype::kBf16 : dtype;
   const double flops_per_byte = device.tflops(type) * 1e3 / device.streaming_gbs();
-  return flops_per_byte * static_cast<double>(work::bytes_of(type)) / 2;  // a multiply-add for every weight and sequence
+  return flops_per_byte * static_cast<double>(work::bytes_of(type)) /
+         2;  // a multiply-add for every weight and sequence
 }
 
 // Anything from `least` to `most`: the middle of the logarithms, and a band that reaches both.
@@ -30,7 +31,8 @@ hardware::Cost between(double least, double most) {
 }  // namespace
 
 bool uses_experts(std::string_view kernel) {
-  return contains_any(kernel, {"moe", "MoE", "MOE", "matmul_ogs", "grouped_gemm", "GroupedGemm", "group_gemm", "expert"});
+  return contains_any(kernel,
+                      {"moe", "MoE", "MOE", "matmul_ogs", "grouped_gemm", "GroupedGemm", "group_gemm", "expert"});
 }
 
 std::optional<hardware::Cost> decoded_product(const Model& m, const Row& row, double x) {
@@ -54,8 +56,8 @@ std::optional<hardware::Cost> decoded_product(const Model& m, const Row& row, do
 double weight_reading_ns(const work::Work& work, const hardware::Device& device) {
   const auto* gemm = std::get_if<work::Gemm>(&work.kind);
   if (gemm == nullptr || gemm->batch != 1 || gemm->weight_grad || device.bandwidth_gbs <= 0) return 0;
-  const double bytes = static_cast<double>(gemm->n) * static_cast<double>(gemm->k) *
-                       static_cast<double>(work::bytes_of(work.dtype));
+  const double bytes =
+      static_cast<double>(gemm->n) * static_cast<double>(gemm->k) * static_cast<double>(work::bytes_of(work.dtype));
   return bytes / device.bandwidth_gbs;  // GB/s are bytes per ns
 }
 

@@ -71,7 +71,9 @@ std::vector<LoadedBatch> loaded_batches(const Model& m, const Draft& draft) {
 
 std::size_t recorded_workers(const trace::Trace& trace) {
   std::set<std::pair<StringId, StringId>> workers;
-  const auto names_worker = [&](StringId name) { return name.valid() && contains(trace.strings[name], "pt_data_worker"); };
+  const auto names_worker = [&](StringId name) {
+    return name.valid() && contains(trace.strings[name], "pt_data_worker");
+  };
   for (const trace::Lane& lane : trace.lanes) {
     // PyTorch names a worker's main thread and its process so.
     if (names_worker(lane.name) || names_worker(lane.process_name)) workers.emplace(lane.pid, StringId{});

@@ -91,9 +91,11 @@ std::size_t scale_batch(Model& m, Draft& draft, double x) {
                                     : "shapes, which the trace lacks: kernels grow in proportion to the batch");
   }
   if (experts != kNone) {
-    m.not_modelled.emplace_back("how many experts the tokens of the new batch use: all weights, or in proportion to it");
+    m.not_modelled.emplace_back(
+        "how many experts the tokens of the new batch use: all weights, or in proportion to it");
   } else if (unsure != kNone) {
-    m.not_modelled.emplace_back("how many sequences the step has: products may read weights only, or grow with the batch");
+    m.not_modelled.emplace_back(
+        "how many sequences the step has: products may read weights only, or grow with the batch");
   }
   bool collectives = false;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
