@@ -27,7 +27,6 @@ std::string bare_word(std::string_view name) {
 }
 
 constexpr std::array<std::string_view, 2> kOptimizer{"Optimizer.", "aten::_amp_"};
-constexpr std::array<std::string_view, 3> kData{"enumerate(DataLoader)", "DataLoader", "enumerate(IterDataPipe)"};
 constexpr std::array<std::string_view, 3> kReadBack{"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero"};
 constexpr std::array<std::string_view, 2> kForward{"DistributedDataParallel.forward",
                                                    "FullyShardedDataParallel.forward"};
@@ -43,7 +42,7 @@ NameClass classify_name(std::string_view name) {
   if (trace::is_step_range(name)) return NameClass::kStepRange;
   if (starts_with_any(name, kOptimizer)) return NameClass::kOptimizer;
   if (trace::is_communication_range(name) || trace::is_communication_kernel(name)) return NameClass::kCommunication;
-  if (starts_with_any(name, kData)) return NameClass::kData;
+  if (trace::is_loader_range(name)) return NameClass::kData;
   if (starts_with_any(name, kReadBack)) return NameClass::kReadBack;
   if (starts_with_any(name, kForward)) return NameClass::kForward;
   if (name.starts_with("aten::")) return NameClass::kPlain;

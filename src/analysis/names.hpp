@@ -18,7 +18,7 @@ enum class NameClass : std::uint8_t {
   kBackward,        ///< "## backward ##" and the like
   kForward,         ///< "## forward ##", DistributedDataParallel.forward
   kCommunication,   ///< nccl:…, c10d::…, record_param_comms; kernels of collectives
-  kData,            ///< enumerate(DataLoader)…
+  kData,            ///< gets a batch (trace/names/loaders.csv)
   kStepRange,       ///< ProfilerStep#N
   kReadBack,        ///< aten::item and what it calls: the CPU asks for a value
   kLayer,           ///< layer:<name>|<type>

@@ -9,6 +9,8 @@
 #include "cli/verbs.hpp"
 #include "foretrace/cli/run.hpp"
 #include "foretrace/report/report.hpp"
+#include "report/inference_script.hpp"
+#include "whatif/model/fitting.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -97,7 +99,7 @@ Result<Answer> run_optimize(const Request& request) {
     FORETRACE_TRY_VOID(write_output(path, nullptr, report::strategy_json(result.found.best)));
   }
   if (const auto path = v.text("code-out")) {
-    FORETRACE_TRY_VOID(write_output(path, nullptr, report::pytorch_script(result)));
+    FORETRACE_TRY_VOID(write_output(path, nullptr, report::script_for(whatif::nature_of(open.baseline.model), result)));
   }
   return Answer{request.json ? to_json(result) : to_text(result, request.style)};
 }

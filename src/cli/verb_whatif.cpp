@@ -3,6 +3,8 @@
 #include "cli/verbs.hpp"
 #include "foretrace/report/report.hpp"
 #include "foretrace/search/optimize.hpp"
+#include "report/inference_script.hpp"
+#include "whatif/model/fitting.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -31,7 +33,7 @@ Result<Answer> run_whatif(const Request& request) {
     const report::OptimizeReport alone{baseline.figures, *plan};
     if (shown) body = to_text(alone, request.style);
     if (const auto path = values.text("code-out"); path && shown) {
-      FORETRACE_TRY_VOID(write_output(path, nullptr, report::pytorch_script(alone)));
+      FORETRACE_TRY_VOID(write_output(path, nullptr, report::script_for(whatif::nature_of(baseline.model), alone)));
     }
     if (request.json || !shown) report.predictions.push_back(plan->prediction);
   }

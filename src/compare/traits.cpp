@@ -14,6 +14,7 @@
 #include "graph/call_roles.hpp"
 #include "ranks/collectives.hpp"
 #include "trace/communication.hpp"
+#include "trace/ranges.hpp"
 #include "work/op_names.hpp"
 
 namespace foretrace::compare {
@@ -192,8 +193,9 @@ class Reader {
         const std::string_view rest = name.substr(kOptimizer.size());
         out_.optimizer = std::string(rest.substr(0, rest.find('.')));
       }
-      if (!name.starts_with("enumerate(DataLoader)")) continue;
-      out_.loader = holds(name, "MultiProcess") ? "in worker processes" : "in the main process";
+      const trace::LoaderRange loader = trace::loader_range(name);
+      if (loader == trace::LoaderRange::kWaitsForWorkers) out_.loader = "in worker processes";
+      if (loader == trace::LoaderRange::kLoads && out_.loader.empty()) out_.loader = "in the main process";
     }
   }
 

@@ -173,16 +173,18 @@ Graph build_step(const TraceIndex& index, const trace::Steps& steps, std::size_t
       if (task != kNone) s.depend(task, s.end_wait, 0, DependencyKind::kSync);
     }
   }
+  graph.periodic = s.periodic;
+  find_loader_workers(s);
   finish(graph, std::move(s.dependencies));
   graph.step_name = step.name;
   graph.traced = step.duration();
-  graph.periodic = s.periodic;
   graph.main_lane = 0;
   graph.notes.waited = step.waited;
   graph.notes.orphans = index.orphans;
   graph.notes.early_kernels = index.early;
   graph.notes.queue_depth_measured = index.queue_depth_measured;
   assign_layers(index, graph, s.begin);
+  mark_loader_waits(graph);
   count_recorded(s);
   return graph;
 }

@@ -12,7 +12,10 @@ using trace::EventKind;
 
 std::uint8_t classify_range(trace::EventKind kind, std::string_view name) {
   const auto starts = [&](std::string_view p) { return name.starts_with(p); };
-  if (kind == EventKind::kPython) return starts("nn.Module: ") ? kLayerRange : kPlain;
+  if (kind == EventKind::kPython) {
+    if (starts("nn.Module: ")) return kLayerRange;
+    return trace::is_loader_range(name) ? kDataLoader : kPlain;
+  }
   if (trace::is_communication_range(name)) return kCommunication;
   if (trace::is_loader_range(name)) return kDataLoader;
   if (starts("enumerate(DataLoader)")) return kPlain;

@@ -17,6 +17,7 @@
 #include "graph/gpu_layers.hpp"
 #include "graph/layer_marks.hpp"
 #include "graph/step_state.hpp"
+#include "trace/ranges.hpp"
 
 namespace foretrace::graph {
 
@@ -299,10 +300,19 @@ class LayerRule {
       if (g_.op[t].valid()) when = std::max(when, trace().events.start[g_.op[t].index()]);
       if (g_.event[t].valid()) when = std::max(when, trace().events.start[g_.event[t].index()]);
       chain.move_to(when);
-      const Where w = where(chain.innermost(), previous_node, backward);
+      const Where w = is_loading(t) ? Where{Phase::kData, layer("(data)", "", true)}
+                                    : where(chain.innermost(), previous_node, backward);
       g_.phase[t] = w.phase;
       g_.layer[t] = w.layer;
     }
+  }
+
+  // Time that a loader's range owns, or a wait for a batch.
+  [[nodiscard]] bool is_loading(std::uint32_t t) const {
+    if (!g_.event[t].valid()) return false;
+    const EventKind kind = trace().kind(g_.event[t].index());
+    return (kind == EventKind::kAnnotation || kind == EventKind::kPython) &&
+           trace::loader_range(trace().name(g_.event[t].index())) != trace::LoaderRange::kNone;
   }
 
   struct Forward {

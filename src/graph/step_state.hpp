@@ -3,6 +3,7 @@
 //
 //   bursts       other threads working for the main one           rules/threads.cpp
 //   tiles        CPU lanes become tasks                           rules/cpu_tiling.cpp
+//   loaders      batches that worker processes make              rules/loaders.cpp
 //   recorded     what the profiler wrote in each of them          rules/recorded.cpp
 //   streams      GPU work becomes tasks, border work included     rules/streams.cpp, rules/unrecorded.cpp
 //   waits        event record -> stream wait                      rules/stream_waits.cpp
@@ -12,6 +13,7 @@
 // What this step waits for may have been launched in an earlier one: rules/carried.cpp.
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "foretrace/graph/graph.hpp"
@@ -70,6 +72,7 @@ struct StepState {
   /// Of a step that is repeated: work (TraceIndex::work) launched before it that still ran in it, by begin.
   std::vector<std::uint32_t> earlier{};
   std::vector<Dependency> dependencies{};
+  std::set<std::uint32_t> waited_for_batch{};  ///< ranges in which a thread waits for a batch that others make
 
   [[nodiscard]] const trace::Trace& trace() const { return index.trace; }
   [[nodiscard]] bool without(DependencyKind kind) const { return options.without.contains(kind); }
@@ -121,6 +124,9 @@ Counterpart counterpart(const StepState& state, std::uint32_t work);
 
 void find_bursts(StepState& state);
 void tile_cpu_lanes(StepState& state);
+void find_loader_workers(StepState& state);
+/// The waits it found belong to the loading of data; after assign_layers.
+void mark_loader_waits(Graph& graph);
 void count_recorded(StepState& state);
 void find_unrecorded(StepState& state);  // part of the next
 void place_gpu_work(StepState& state);

@@ -13,6 +13,7 @@
 #include "foretrace/ranks/job.hpp"
 #include "ranks/collectives.hpp"
 #include "ranks/job_graph.hpp"
+#include "trace/ranges.hpp"
 
 namespace foretrace::ranks {
 
@@ -35,12 +36,7 @@ std::vector<std::pair<Ns, Ns>> loader_ranges(const trace::Trace& trace) {
     const trace::EventKind kind = trace.kind(e);
     if (kind != trace::EventKind::kOp && kind != trace::EventKind::kAnnotation) continue;
     std::int8_t& known = loads[trace.events.name[e].index()];
-    if (known < 0) {
-      const std::string_view name = trace.name(e);
-      known = name.find("DataLoader") != std::string_view::npos || name.find("IterDataPipe") != std::string_view::npos
-                  ? 1
-                  : 0;
-    }
+    if (known < 0) known = trace::is_loader_range(trace.name(e)) ? 1 : 0;
     if (known != 0) out.emplace_back(trace.events.start[e], trace.end(e));
   }
   std::sort(out.begin(), out.end());

@@ -78,7 +78,7 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
                    {"peak"},
                    {"reserved"},
                    {"effort", Align::kLeft}});
-  bool crowded = false;
+  bool crowded = false, other_batch = false;
   std::vector<const search::Advice*> idle;
   std::string code;
   for (const search::Advice& a : r.advised.alone) {
@@ -91,6 +91,7 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
     }
     table.row(row_of(a));
     crowded |= !a.fits;
+    other_batch |= a.prediction.samples != 1;
     write_code(code, a);
   }
   if (table.rows() > 0) {
@@ -98,6 +99,7 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
   } else {
     out += "  no change in the catalogue makes this step faster or smaller\n";
   }
+  if (other_batch) out += "  gain: samples per second, against now\n";
   if (crowded) out += "  (!) needs more memory than the limit\n";
   const auto show = [&](const char* title, const search::Advice& a) {
     out += fmt::format("\n  {}: {}\n    {} ms [{}, {}], {:.2f} x, peak {}, reserved {}\n", title, a.prediction.whatif,

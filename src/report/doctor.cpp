@@ -250,6 +250,7 @@ void write_json(JsonWriter& json, const DoctorReport& report) {
     for (const auto& [name, value] : report.recorder) json.key(name).raw(value);
     json.end_object();
   }
+  json.member_or_null("step_kind", report.step_kind);
   json.member("step_source", report.step_source).member_or_null("steps_marked_by", report.steps_marked_by);
   json.objects("step_candidates", report.step_candidates, [&](const trace::StepCandidate& c) {
     json.member("name", c.name).member("count", c.count).member_ms("median_ms", c.median);

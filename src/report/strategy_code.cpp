@@ -10,6 +10,7 @@
 #include "base/data_files.hpp"
 #include "foretrace/report/report.hpp"
 #include "report/code_communication.hpp"
+#include "report/inference_script.hpp"
 #include "whatif/model/script.hpp"
 
 namespace foretrace::report {
@@ -26,6 +27,12 @@ constexpr std::string_view kUse = R"(#
 #
 # python THIS_FILE --time                  the step before and after, of a small model
 # python THIS_FILE --time train.py:job     of yours: job() returns model, loss_fn, inputs, targets[, optimizer class]
+)";
+
+constexpr std::string_view kUseInference = R"(#
+#     model = plan.prepare(model)          # once, on the GPU
+#     step = plan.make_step(model)
+#     outputs = step(inputs)               # one pass without gradients
 )";
 
 std::string one_line(std::string text) {
@@ -61,7 +68,7 @@ bool uses(std::string_view text, std::string_view file) {
 
 class Script {
  public:
-  explicit Script(const OptimizeReport& r) : r_(r) {}
+  Script(const OptimizeReport& r, bool trains) : r_(r), trains_(trains) {}
 
   std::string write() {
     const search::Optimized& o = r_.found;
@@ -72,13 +79,13 @@ class Script {
       const Result<whatif::Use> use = whatif::parse_use(p.text);
       if (!use) continue;
       if (use->whatif->write_code == nullptr) {
-        leave(p, use->whatif->code);
+        leave(p, p.code.empty() ? use->whatif->code : p.code);
       } else {
         use->whatif->write_code({use->parameters, gain_of(p), several && !c->buckets.empty()}, places_);
       }
     }
     if (several) join_workers(*c);
-    body_ = prepare() + optimizer() + step();
+    body_ = prepare() + (trains_ ? optimizer() + step() : inference());
     if (several) body_ += distribute();
     if (!places_.loader.empty()) body_ += loader();
     std::string text = fmt::format(
@@ -87,7 +94,7 @@ class Script {
         one_line(describe(o.best)), to_ms(o.baseline), to_ms(o.prediction.step), to_ms(o.prediction.low),
         to_ms(o.prediction.high));
     text += by_hand_.empty() ? std::string() : "#\n# By hand:\n" + by_hand_;
-    text += kUse;
+    text += trains_ ? kUse : kUseInference;
     const std::string helpers = add_helpers();
     return text + imports(helpers) + constants() + helpers + body_ + std::string(timing());
   }
@@ -116,8 +123,9 @@ class Script {
   }
 
   [[nodiscard]] std::string prepare() const {
-    std::string out =
-        "def prepare(model):\n    \"\"\"Once, before the optimizer is made; returns the model to train.\"\"\"\n";
+    std::string out = "def prepare(model):\n    \"\"\"Once";
+    out += trains_ ? ", before the optimizer is made; returns the model to train.\"\"\"\n"
+                   : "; returns the model to run.\"\"\"\n    model = model.eval()\n";
     out += joined(places_.flags) + joined(places_.model) + joined(places_.regions);
     if (!places_.wrap.empty()) {
       out += "    if torch.distributed.is_initialized():\n        model = distribute(model)\n";
@@ -130,9 +138,27 @@ class Script {
     return out + joined(places_.optimizer) + fmt::format("    return {}\n\n\n", places_.make_optimizer);
   }
 
+  [[nodiscard]] std::string arranged() const {
+    return fmt::format(
+        "def arranged(inputs):\n    \"\"\"The inputs as the model wants them.\"\"\"\n    return {}\n\n\n",
+        places_.inputs);
+  }
+
+  [[nodiscard]] std::string inference() const {
+    std::string out =
+        arranged() + "def infer(model, inputs):\n    inputs = arranged(inputs)\n    with torch.inference_mode():\n";
+    std::string indent = "        ";
+    for (const std::string& context : places_.contexts) {
+      out += indent + context + "\n";
+      indent += "    ";
+    }
+    out += indent + "return forward(model, inputs)\n\n\ndef make_step(model):\n";
+    return out + (places_.captured ? "    return CapturedForward(model)\n\n\n"
+                                   : "    return lambda inputs: infer(model, inputs)\n\n\n");
+  }
+
   [[nodiscard]] std::string step() const {
-    std::string out = "def arranged(inputs):\n    \"\"\"The inputs as the model wants them.\"\"\"\n";
-    out += fmt::format("    return {}\n\n\n", places_.inputs);
+    std::string out = arranged();
     out += gradients();
     out += "def update(optimizer, scaler):\n";
     out += places_.scaler ? "    scaler.step(optimizer)\n    scaler.update()\n\n\n" : "    optimizer.step()\n\n\n";
@@ -198,7 +224,8 @@ class Script {
                        names.empty() ? names : names.substr(0, names.size() - 2));
   }
 
-  static std::string_view timing() {
+  [[nodiscard]] std::string_view timing() const {
+    if (!trains_) return {};  // it times training
     for (const DataFile& file : data_files_in("report/pytorch", ".py")) {
       const std::string_view name = file.stem(), text = file.text;
       if (name == kTiming) return text;
@@ -241,6 +268,7 @@ class Script {
   }
 
   const OptimizeReport& r_;
+  bool trains_;
   whatif::ScriptPlaces places_;
   std::string body_;
   std::string by_hand_;
@@ -248,6 +276,10 @@ class Script {
 
 }  // namespace
 
-std::string pytorch_script(const OptimizeReport& report) { return Script(report).write(); }
+std::string pytorch_script(const OptimizeReport& report) { return Script(report, true).write(); }
+
+std::string script_for(const graph::StepNature& step, const OptimizeReport& report) {
+  return Script(report, !step.infers()).write();
+}
 
 }  // namespace foretrace::report

@@ -40,7 +40,9 @@ std::string headline(const SummaryReport& report, const TextStyle& style) {
                   printable(step.name), format_ms(step.duration), how);
   if (report.simulated) out += wrap(report.simulated->bottleneck, style.width, 2, 0) + "\n";
   std::string where = report.device.empty() ? std::string() : printable(report.device);
+  const bool known = !report.step_kind.empty() && report.step_kind != "unknown" && report.step_kind != "training";
   const auto add = [&where](std::string text) { where += (where.empty() ? "" : ", ") + std::move(text); };
+  if (known) add("step of " + report.step_kind);
   if (report.rank && report.world_size) {
     add(fmt::format("rank {} of {}", *report.rank, *report.world_size));
   } else if (report.rank) {
@@ -266,6 +268,7 @@ void write_json(JsonWriter& json, const SummaryReport& report) {
   json.begin_object().member("schema", 1).member("verb", "summary").member("file", report.file);
   json.member("format", report.format).member_or_null("device", report.device);
   json.member("rank", report.rank).member("world_size", report.world_size);
+  json.member_or_null("step_kind", report.step_kind);
   json.member("step_source", report.step_source);
   json.objects("steps", report.steps, [&](const SummaryReport::StepRow& row) {
     json.member("step", row.name).member("number", row.number).member_ms("traced_ms", row.duration);

@@ -130,7 +130,10 @@ std::string path_text(const SimulatedStep& s, const TextStyle& style) {
       {{"Longest tasks on it", Align::kLeft, true}, {"kind", Align::kLeft}, {"layer", Align::kLeft, true}, {"ms"}}, 0);
   for (std::size_t i = 0; i < std::min(style.top, s.path_tasks.size()); ++i) {
     const SimulatedStep::PathTask& row = s.path_tasks[i];
-    const std::string name = row.name.empty() ? "(no operation follows)" : short_kernel_name(row.name);
+    const bool on_cpu = row.kind == "cpu" || row.kind == "call";  // ranges have names of their own making
+    const std::string name = row.name.empty() ? "(no operation follows)"
+                             : on_cpu         ? printable(row.name)
+                                              : short_kernel_name(row.name);
     tasks.row({"  " + name, row.kind, row.layer, format_ms(row.time)});
   }
   return out + "\n" + layers.render(style) + "\n" + tasks.render(style);

@@ -5,6 +5,7 @@
 #include "search/evaluate.hpp"
 #include "search/moves/strategy_move.hpp"
 #include "whatif/model/compiled.hpp"
+#include "whatif/model/fitting.hpp"
 
 namespace foretrace::search {
 
@@ -61,12 +62,24 @@ class Adviser {
 
   std::vector<Advice> alone() {
     std::vector<Strategy> singles;
-    for (const Use& use : candidates()) singles.emplace_back().whatifs.push_back(use.text);
+    std::vector<Advice> out;
+    for (const Use& use : candidates()) {
+      const std::string unfit = whatif::unfit_for(*use.whatif, model_);
+      if (unfit.empty()) {
+        singles.emplace_back().whatifs.push_back(use.text);
+        continue;
+      }
+      Strategy single;
+      single.whatifs.push_back(use.text);
+      Prediction none;
+      none.whatif = use.text;
+      none.declined = use.whatif->name + ": " + unfit;
+      out.push_back(advice_of(single, std::move(none)));
+    }
     std::vector<Evaluator::Question> questions;
     for (const Strategy& single : singles) questions.push_back({single, Detail::kFull});
     std::vector<Prediction> predictions = evaluator_.predict(questions);
     tried_ += singles.size();
-    std::vector<Advice> out;
     for (std::size_t i = 0; i < singles.size(); ++i) out.push_back(advice_of(singles[i], std::move(predictions[i])));
     std::stable_sort(out.begin(), out.end(), [](const Advice& a, const Advice& b) {
       if (a.declined() != b.declined()) return b.declined();

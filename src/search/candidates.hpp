@@ -7,7 +7,8 @@
 
 namespace foretrace::search {
 
-/// All uses that what-ifs, the catalogue's and those added, say are worth trying unasked.
+/// All uses that what-ifs, the catalogue's and those added, say are worth trying unasked, whatever the step does
+/// (whatif::unfit_for).
 std::vector<whatif::Use> candidates();
 
 }  // namespace foretrace::search

@@ -7,7 +7,7 @@
 
 #include "search/evaluate.hpp"
 #include "search/moves/strategy_move.hpp"
-#include "whatif/model/compiled.hpp"
+#include "whatif/model/fitting.hpp"
 
 namespace foretrace::search {
 

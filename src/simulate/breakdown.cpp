@@ -5,6 +5,7 @@
 
 #include "foretrace/simulate/simulate.hpp"
 #include "graph/gpu_work.hpp"
+#include "graph/loading.hpp"
 
 namespace foretrace::simulate {
 
@@ -14,8 +15,8 @@ using graph::TaskKind;
 
 namespace {
 
-// Loading data is CPU work, counted once more.
-enum Resource : std::uint8_t { kCpuWork, kGpuWork, kCommWork, kLoading, kResources };
+// Loading data is CPU work, counted once more; waiting for a batch is none.
+enum Resource : std::uint8_t { kCpuWork, kGpuWork, kCommWork, kLoading, kBatchWait, kResources };
 
 struct Edge {
   Ns time;
@@ -51,6 +52,16 @@ void sweep(const Graph& g, const Timeline& t, Ns begin, Ns end, Breakdown& b) {
   std::vector<Edge> edges;
   for (std::size_t i = 0; i < g.size(); ++i) {
     if (counts[g.lane[i]] == 0) continue;
+    if (g.kind[i] == TaskKind::kWait && g.phase[i] == graph::Phase::kData && !g.event[i].valid() &&
+        g.lane[i] == g.main_lane && !g.first_of_lane(i)) {
+      // A wait takes no time: it is over when the batch is there.
+      const Ns since = std::max(t.end[i - 1], begin);
+      const Ns until = std::min(t.start[i], end);
+      if (until > since) {
+        edges.push_back({since, kBatchWait, 1});
+        edges.push_back({until, kBatchWait, -1});
+      }
+    }
     const Ns from = std::max(t.start[i], begin);
     const Ns to = std::min(t.end[i], end);
     if (to <= from) continue;
@@ -85,6 +96,7 @@ void sweep(const Graph& g, const Timeline& t, Ns begin, Ns end, Breakdown& b) {
       if (active[kLoading] > 0) b.exposed_loading += span;
     } else {
       b.idle += span;
+      if (active[kBatchWait] > 0) b.exposed_loading += span;
     }
   };
   for (const Edge& e : edges) {
@@ -170,10 +182,10 @@ std::string bottleneck(const Breakdown& b) {
         "time",
         share(b.exposed_communication), share(b.gpu_busy));
   }
-  if (share(b.exposed_loading) > 15) {
+  if (graph::is_loader_bound(b.exposed_loading, b.step)) {
     return fmt::format(
-        "loader-bound: {:.0f} % of the step the GPU does nothing while the main thread loads data; worker processes "
-        "would load it meanwhile (dataloader)",
+        "loader-bound: {:.0f} % of the step the GPU does nothing while the main thread loads data or waits for it; "
+        "worker processes, or more of them, would load it meanwhile (dataloader)",
         share(b.exposed_loading));
   }
   // Whatever the critical path says: a faster CPU can save no more than the time in which the GPU does nothing.

@@ -2,6 +2,7 @@
 // What ranges and operations on the CPU say by their names, whatever schema wrote them: steps, loading of data, autograd's
 // nodes.
 
+#include <cstdint>
 #include <string_view>
 
 namespace foretrace::trace {
@@ -9,11 +10,18 @@ namespace foretrace::trace {
 /// A range that marks a step, by the table src/trace/names/steps.csv: "ProfilerStep#4", "step[DECODE bs=32]".
 bool is_step_range(std::string_view name);
 
-/// The data loader gives a batch: "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__".
-inline bool is_loader_range(std::string_view name) { return name.starts_with("enumerate(DataLoader)#"); }
-/// … and waits for worker processes that make it.
-inline bool is_worker_loader_range(std::string_view name) {
-  return is_loader_range(name) && name.find("MultiProcessing") != std::string_view::npos;
+/// How the main thread gets its next batch in a range, by the table src/trace/names/loaders.csv.
+enum class LoaderRange : std::uint8_t {
+  kNone,  ///< the range is about something else
+  kLoads,  ///< the main thread makes the batch: "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "load_batch"
+  kWaitsForWorkers,  ///< other processes make it: "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+  kQueue,            ///< a wait for another thread or process: counts where nothing is launched inside
+};
+LoaderRange loader_range(std::string_view name);
+/// The range gives a batch, whoever made it.
+inline bool is_loader_range(std::string_view name) {
+  const LoaderRange role = loader_range(name);
+  return role == LoaderRange::kLoads || role == LoaderRange::kWaitsForWorkers;
 }
 
 /// A node of autograd's graph: "autograd::engine::evaluate_function: AddmmBackward0", and by the name of its class alone

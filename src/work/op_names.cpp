@@ -194,9 +194,29 @@ Family family_of_kernel(std::string_view k) {
   // Order matters: names of fused kernels carry several of these words.
   if (trace::is_communication_kernel(k)) return Family::kCommunication;
   if (k.starts_with("Memcpy") || k.starts_with("Memset")) return Family::kMemory;
-  if (contains_any(k, {"flash_fwd", "flash_bwd", "fmha_", "_sdpa_", "attention_kernel", "flash_attn", "FlashAttn",
-                       "compute_dot_do_o", "convert_dq", "FmhaFwd", "FmhaBwd", "attn_fwd", "bwd_kernel_dk_dv",
-                       "bwd_kernel_dq", "bwd_preprocess"})) {
+  if (contains_any(k, {"flash_fwd",
+                       "flash_bwd",
+                       "fmha_",
+                       "_sdpa_",
+                       "attention_kernel",
+                       "flash_attn",
+                       "FlashAttn",
+                       "compute_dot_do_o",
+                       "convert_dq",
+                       "FmhaFwd",
+                       "FmhaBwd",
+                       "attn_fwd",
+                       "bwd_kernel_dk_dv",
+                       "bwd_kernel_dq",
+                       "bwd_preprocess",
+                       "paged_attention",
+                       "unified_attention",
+                       "decode_attention",
+                       "BatchDecodeWith",
+                       "BatchPrefillWith",
+                       "mmha",
+                       "flash_mla",
+                       "multihead_attention"})) {
     return Family::kAttention;
   }
   if (const Family part = amd_convolution(k); part != Family::kOther) return part;
@@ -217,7 +237,7 @@ Family family_of_kernel(std::string_view k) {
     return Family::kConvForward;
   }
   if (contains_any(k, {"gemm", "GEMM", "nvjet", "gemv", "cutlass", "splitKreduce", "Cijk_", "dot_kernel", "triton_tem",
-                       "cublas", "magma_", "DeviceGemm", "Custom_Cijk", "hipblaslt"})) {
+                       "cublas", "magma_", "DeviceGemm", "Custom_Cijk", "hipblaslt", "_matmul_", "fused_moe"})) {
     return Family::kGemm;
   }
   if (contains_any(k, {"batch_norm", "batchnorm", "bn_fw", "bn_bw", "BatchNorm", "MIOpenBatchNorm"}))

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "base/data_files.hpp"
 #include "base/csv.hpp"
+#include "base/data_files.hpp"
 #include "foretrace/host/measured_step.hpp"
 #include "foretrace/host/unprofiled.hpp"
 #include "foretrace/trace/load.hpp"

@@ -87,8 +87,9 @@ struct DoctorReport {
     Ns waited = 0;  ///< left out of the duration: waiting for work that is not in the file
   };
   std::vector<StepRow> steps;
-  std::string step_source;                            ///< "ProfilerStep ranges"
-  std::string steps_marked_by;                        ///< which ranges, where names decided; else empty
+  std::string step_kind;        ///< of the median step: "training", "decode", …; empty without one
+  std::string step_source;      ///< "ProfilerStep ranges"
+  std::string steps_marked_by;  ///< which ranges, where names decided; else empty
   std::vector<trace::StepCandidate> step_candidates;  ///< ranges that could mark steps, for --steps-by
 
   /// The median step, built and simulated unchanged: what a prediction would start from.

@@ -79,6 +79,7 @@ struct SummaryReport {
     Ns duration = 0;
   };
   std::vector<StepRow> steps;
+  std::string step_kind;  ///< what the step does: "training", "evaluation", "prefill", "decode", "diffusion", "unknown"
   std::string step_source;  ///< "ProfilerStep ranges"
   std::size_t chosen = 0;   ///< index into steps
   bool chosen_by_user = false;

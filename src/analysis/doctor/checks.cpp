@@ -169,11 +169,10 @@ Maybe python_stacks(const Facts& f) {
 }
 
 Maybe no_training(const Facts& f) {
-  const bool hidden = part(f.graph_work, f.gpu_work()) > 0.5;  // a CUDA graph may hold the whole training step
-  if (hidden || f.compiled() || f.of(EventKind::kOp) == 0 || f.backward_nodes + f.optimizer_ranges > 0) return {};
-  return Finding{"no_training", Weight::kNote, "there is no backward pass and no optimizer step",
-                 "It looks like inference; what-ifs about training (optimizer, gradients, checkpointing) do not apply.",
-                 ""};
+  if (!f.nature.infers()) return {};
+  return Finding{"no_training", Weight::kNote,
+                 fmt::format("there is no backward pass and no optimizer step: {}", to_string(f.nature.kind)),
+                 "What-ifs about training (optimizer, gradients, checkpointing) do not apply.", ""};
 }
 
 // Ranks --------------------------------------------------------------------------------------------------------------

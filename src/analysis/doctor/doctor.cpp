@@ -198,6 +198,7 @@ DoctorReport examine(const Trace& trace, const trace::Steps& steps) {
     std::erase_if(report.step_candidates, [&](const auto& c) { return used.starts_with(c.name); });
   }
   report.replay = facts.replay;
+  if (facts.replay) report.step_kind = to_string(facts.nature.kind);
   report.added_whatifs = check_added_whatifs(trace);
   report.findings = check_all(facts);
   report.problems = trace.diagnostics.problems();

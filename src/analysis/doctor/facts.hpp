@@ -12,6 +12,7 @@
 #include "foretrace/analysis/doctor.hpp"
 #include "foretrace/base/types.hpp"
 #include "foretrace/trace/trace.hpp"
+#include "graph/step_kind.hpp"
 
 namespace foretrace::analysis {
 
@@ -66,6 +67,7 @@ struct Facts {
 
   bool from_export = false;  ///< `foretrace export` wrote the file; its graph is inside
   std::optional<DoctorReport::Replay> replay;
+  graph::StepNature nature;                               ///< of the median step
   std::string no_replay;                                  ///< why there is none
   bool step_on_gpu = false;                               ///< the replayed step has GPU work
   std::string measured_refused;                           ///< why the recorder's measured step is not used

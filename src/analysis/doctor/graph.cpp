@@ -188,6 +188,7 @@ void replay_median_step(Facts& facts) {
   replay.replayed = simulate::steady_state(*graph).timeline.step;
   replay.error_pct = percent_off(replay.replayed, replay.traced);
   examine_waits(*graph, replay);
+  if (!facts.from_export) facts.nature = graph::step_nature(*facts.trace, *graph);
   facts.step_on_gpu = graph::has_gpu_work(*graph);
   if (const Result<host::Measured> measured =
           host::measured_step(*facts.trace, *graph, replay.replayed, std::nullopt)) {

@@ -3,10 +3,28 @@
 #include "analysis/summary/parts.hpp"
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/host/measured_step.hpp"
+#include "graph/step_begin.hpp"
+#include "graph/step_kind.hpp"
 
 namespace foretrace::analysis {
 
 using trace::kAbsent;
+
+namespace {
+
+// Time in front of an operation counts towards it; where that is most of a task, its name alone would say that the operation took so long.
+void name_gaps(const trace::Trace& trace, const graph::Graph& g, SimulatedStep& step) {
+  const std::optional<Ns> begin = graph::step_begin(trace, g);
+  if (!begin) return;
+  for (SimulatedStep::PathTask& row : step.path_tasks) {
+    const std::size_t t = row.task;
+    if (g.kind[t] != graph::TaskKind::kCpu || !g.op[t].valid()) continue;
+    const Ns lead = trace.events.start[g.op[t].index()] - *begin - g.measured[t];
+    if (2 * lead > row.time) row.name = "before " + row.name;
+  }
+}
+
+}  // namespace
 
 Result<SummaryReport> summarise(const trace::Trace& trace, const OpenStep& open, const SummaryOptions& options) {
   const trace::Steps& steps = open.graphs.steps();
@@ -38,11 +56,13 @@ Result<SummaryReport> summarise(const trace::Trace& trace, const OpenStep& open,
         trace.path, Error::kNoOffset, "`foretrace doctor` shows what the file does hold"});
   }
   if (replayed != nullptr) {
+    if (input.own_events) report.step_kind = to_string(graph::step_nature(trace, replayed->graph).kind);
     FORETRACE_TRY(const host::Measured measured,
                   host::measured_step(trace, replayed->graph, replayed->replayed(), options.measurements));
     report.simulated = summarise_simulation(*replayed, measured.step, measured.prior);
     if (measured.recorded) report.simulated->unprofiled.origin = "recorder";
     report.simulated->measured_refused = measured.refused;
+    if (input.own_events) name_gaps(trace, replayed->graph, *report.simulated);
     report.unprofiled_samples_per_s = per_second(report.simulated->unprofiled.step);
   }
   return report;

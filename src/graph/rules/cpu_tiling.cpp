@@ -1,11 +1,13 @@
 // CPU lanes, tiled exactly: every instant of a thread belongs to one task. Inside an operation or a call it belongs to the
-// innermost one; what no operation covers (Python, annotations) belongs to the operation that follows and goes with it.
+// innermost one; what no operation covers (Python, annotations) belongs to the operation that follows and goes with it, unless it is
+// time of a range (range_time.hpp).
 
 #include <algorithm>
 #include <functional>
 #include <queue>
 
 #include "base/text.hpp"
+#include "graph/range_time.hpp"
 #include "graph/step_state.hpp"
 
 namespace foretrace::graph {
@@ -27,6 +29,10 @@ class Tiler {
 
   void run(Ns from, Ns to) {
     cursor_ = from;
+    ranges_ = range_times(s_, lane_, from, to);
+    for (const RangeTime& r : ranges_) {
+      if (r.waits_for_batch) s_.waited_for_batch.insert(r.event);
+    }
     for (const std::uint32_t e : s_.index.begun_in(lane_, s_.begin, to)) {
       const EventKind kind = s_.trace().kind(e);
       if (kind != EventKind::kOp && kind != EventKind::kRuntime) continue;
@@ -60,11 +66,11 @@ class Tiler {
     }
   }
 
-  // Time up to `when` belongs to the innermost open operation, else to `next`.
+  // Time up to `when` belongs to the innermost open operation, else to the range it is in, else to `next`.
   void advance(Ns when, std::uint32_t next) {
-    const std::uint32_t owner = open_.empty() ? next : open_.back().event;
     while (cursor_ < when) {
       Ns until = when;
+      const std::uint32_t owner = open_.empty() ? outside_ops(next, until) : open_.back().event;
       while (mark_ < marks_.size() && marks_[mark_] <= cursor_) ++mark_;
       if (mark_ < marks_.size()) until = std::min(until, marks_[mark_]);
       if (hole_ < holes_.size() && holes_[hole_].end <= cursor_) {
@@ -92,10 +98,21 @@ class Tiler {
     if (open_.empty() && next == kNone) flush();
   }
 
+  // The range whose time the cursor is in, or `next`; `until` moves to where that changes.
+  std::uint32_t outside_ops(std::uint32_t next, Ns& until) {
+    while (range_ < ranges_.size() && ranges_[range_].end <= cursor_) ++range_;
+    if (range_ == ranges_.size()) return next;
+    const RangeTime& r = ranges_[range_];
+    until = std::min(until, r.begin <= cursor_ ? r.end : r.begin);
+    return r.begin <= cursor_ ? r.event : next;
+  }
+
   void flush() {
     if (pending_ > 0) {
       const StringId name = owner_ == kNone ? StringId{0u} : s_.trace().events.name[owner_];
-      s_.add_task(TaskKind::kCpu, pending_, pending_begin_ - s_.begin, name, owner_, owner_);
+      const EventKind kind = owner_ == kNone ? EventKind::kOp : s_.trace().kind(owner_);
+      const bool works = kind == EventKind::kOp || kind == EventKind::kRuntime;
+      s_.add_task(TaskKind::kCpu, pending_, pending_begin_ - s_.begin, name, owner_, works ? owner_ : kNone);
     }
     pending_ = 0;
   }
@@ -149,6 +166,8 @@ class Tiler {
   std::vector<Hole> holes_;
   std::vector<Ns> marks_;  // boundaries of tasks are forced here
   std::vector<Open> open_;
+  std::vector<RangeTime> ranges_;
+  std::size_t range_ = 0;
   Ns cursor_ = 0;
   Ns pending_begin_ = 0;
   Ns pending_ = 0;

@@ -5,6 +5,7 @@
 
 #include "search/candidates.hpp"
 #include "search/moves/strategy_move.hpp"
+#include "whatif/model/fitting.hpp"
 
 namespace foretrace::search {
 
@@ -28,7 +29,7 @@ void propose(const StrategyView& v, std::vector<Strategy>& out) {
     // Another batch is another job; what only saves memory is worth its time only where memory is short.
     if (w.stage == whatif::Stage::kBatch) continue;
     if (w.stage == whatif::Stage::kMemory && !v.over_limit()) continue;
-    if (has_own_move(w)) continue;
+    if (has_own_move(w) || !whatif::unfit_for(w, v.model).empty()) continue;
     if (use_in(v.strategy, w.name) != use.text) out.push_back(with(v.strategy, w.name, use.text));
   }
 }

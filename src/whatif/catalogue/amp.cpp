@@ -5,6 +5,7 @@
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/layer_regions.hpp"
 #include "whatif/model/compiled.hpp"
+#include "whatif/model/fitting.hpp"
 #include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/autocast_tasks.hpp"
@@ -55,7 +56,7 @@ class Amp {
       return {};
     }
     insert_casts(m_, draft_, flow_, cast_, places_, dtype_);
-    if (dtype_ == Dtype::kFp16) insert_grad_scaler(m_, draft_, places_.end_of_backward);
+    if (dtype_ == Dtype::kFp16 && !nature_of(m_).infers()) insert_grad_scaler(m_, draft_, places_.end_of_backward);
     if (m_.memory) autocast_memory(m_, flow_, cast_);
     resize_workspaces(m_, works_before);
     return {};

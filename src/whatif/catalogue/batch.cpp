@@ -1,14 +1,17 @@
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/rewrite/loading.hpp"
 #include "whatif/rewrite/scaling.hpp"
 
 namespace foretrace::whatif {
 namespace {
 
 Status apply_batch(Model& m, Draft& draft, const Parameters& parameters) {
-  if (scale_batch(m, draft, parameters.number("x")) == 0) {
-    return fail(ErrorCode::kDeclined, "the step runs nothing on the GPU that depends on the batch");
+  const double x = parameters.number("x");
+  const std::size_t loading = scale_loading(m, draft, x);
+  if (scale_batch(m, draft, x) + loading == 0) {
+    return fail(ErrorCode::kDeclined, "the step runs nothing that depends on the batch");
   }
-  m.samples *= parameters.number("x");
+  m.samples *= x;
   return {};
 }
 
@@ -17,8 +20,10 @@ const Registered kRegistered(
      .about = "a batch x times as large",
      .parameters =
          {{.name = "x", .about = "factor on the batch size", .type = ParameterType::kNumber, .required = true}},
-     .assumes = "every forward and backward kernel works on the whole batch; products and convolutions take what "
-                "measured ones of the new size do, their scratch memory what their algorithm needs",
+     .assumes =
+         "every forward and backward kernel works on the whole batch; products and convolutions take what "
+         "measured ones of the new size do, their scratch memory what their algorithm needs; loading takes as long for "
+         "every sample as in this trace",
      .source = "wave quantisation; Habitat section 5 discusses batch sizes",
      .not_modelled = "other algorithms a library may choose for shapes nobody measured",
      .changes = Changes::kBatch,

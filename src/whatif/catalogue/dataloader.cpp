@@ -2,51 +2,45 @@
 
 #include <algorithm>
 
+#include "graph/loading.hpp"
 #include "hardware/figures.hpp"
-#include "trace/ranges.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/op_chains.hpp"
 #include "whatif/model/script.hpp"
 #include "whatif/model/whole_number.hpp"
+#include "whatif/rewrite/loading.hpp"
 
 namespace foretrace::whatif {
 namespace {
 
-/// The data loader's part of the main thread: [begin, end) in the step's time.
-struct Loading {
-  Ns begin = 0, end = 0;
-  bool in_workers = false;  ///< the main thread only waits for them
-  std::uint32_t range = 0;
-};
-
-std::vector<Loading> find_loading(const Model& m) {
-  const Graph& g = m.graph;
-  const trace::Trace& t = *m.trace;
-  // Measured times count from the step's begin; any task with an event of its own tells where that lies.
-  std::vector<Loading> found;
-  const graph::GraphLane& main = g.lanes[g.main_lane];
-  std::uint32_t anchor = main.begin;
-  while (anchor < main.end && !(g.event[anchor].valid() && g.kind[anchor] == TaskKind::kCall)) ++anchor;
-  if (anchor == main.end) return found;
-  const Ns zero = t.events.start[g.event[anchor].index()] - g.measured[anchor];
-  for (std::uint32_t e = 0; e < t.size(); ++e) {
-    if (t.kind(e) != trace::EventKind::kAnnotation || !trace::is_loader_range(t.name(e))) continue;
-    const Ns begin = t.events.start[e] - zero;
-    if (begin < 0 || begin >= g.traced || t.events.lane[e] != main.trace_lane) continue;
-    found.push_back({begin, t.end(e) - zero, trace::is_worker_loader_range(t.name(e)), e});
-  }
-  return found;
-}
-
-// Of what the main thread did for a batch, the copy into pinned memory: beside workers a thread of the main process does it.
-Ns pinning(const Model& m, const Loading& l) {
+// Of what the main thread did for a batch, the copy into pinned memory: with workers a thread of the main process does it.
+Ns pinning(const Model& m, const Draft& draft, const LoadedBatch& batch) {
   const Graph& g = m.graph;
   Ns sum = 0;
-  for (std::uint32_t t = g.lanes[g.main_lane].begin; t < g.lanes[g.main_lane].end; ++t) {
-    if (!g.op[t].valid() || g.measured[t] < l.begin || g.measured[t] >= l.end) continue;
-    if (m.trace->name(m.chains->outermost(g.op[t].value)) == "aten::pin_memory") sum += g.cost[t];
+  for (const std::uint32_t t : batch.tasks) {
+    if (g.op[t].valid() && m.trace->name(m.chains->outermost(g.op[t].value)) == "aten::pin_memory")
+      sum += draft.cost(t);
   }
   return sum;
+}
+
+// Another number of workers where the step waits for those it has: together they make a batch in the time of a step.
+Status change_workers(const Model& m, Draft& draft, const Parameters& parameters, std::uint32_t lane) {
+  const bool added = std::any_of(m.applied.begin(), m.applied.end(),
+                                 [](const Model::Applied& before) { return before.changes == Changes::kInput; });
+  if (added) return fail(ErrorCode::kDeclined, "a change before this one gave the step its workers");
+  const double now =
+      parameters.given("now") ? parameters.number("now") : static_cast<double>(recorded_workers(*m.trace));
+  if (now <= 0) {
+    return fail(ErrorCode::kDeclined,
+                "the step waits for its workers, and the trace does not show how many there are: say it with now=…");
+  }
+  const graph::GraphLane& workers = m.graph.lanes[lane];
+  for (std::uint32_t t = workers.begin; t < workers.end; ++t) {
+    const double all = static_cast<double>(draft.cost(t)) * now;
+    draft.set(t, static_cast<Ns>(all / parameters.number("workers")), graph::Origin::kScaled);
+  }
+  return {};
 }
 
 bool is_batch_copy(const Graph& g, std::uint32_t t) {
@@ -78,7 +72,9 @@ void copy_from(const Model& m, Draft& draft, bool pinned) {
 
 Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   const Graph& g = m.graph;
-  const std::vector<Loading> loading = find_loading(m);
+  if (const std::uint32_t lane = graph::workers_lane(g); lane != kNone)
+    return change_workers(m, draft, parameters, lane);
+  const std::vector<LoadedBatch> loading = loaded_batches(m, draft);
   if (loading.empty()) return fail(ErrorCode::kDeclined, "no DataLoader gives a batch within the step");
   const double workers = parameters.number("workers");
   const bool pinned = parameters.text("pin") != "0";
@@ -93,22 +89,23 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   Selection gone;
   Ns batch = 0;  // of one worker's time
   Ns pinning_time = 0;
-  for (const Loading& l : loading) {
-    for (std::uint32_t t = g.lanes[g.main_lane].begin; t < g.lanes[g.main_lane].end; ++t) {
-      const bool work = g.kind[t] == TaskKind::kCpu || g.kind[t] == TaskKind::kCall;
-      if (work && g.phase[t] == Phase::kData && g.measured[t] >= l.begin && g.measured[t] < l.end) gone.push_back(t);
-    }
+  for (const LoadedBatch& l : loading) {
+    gone.insert(gone.end(), l.tasks.begin(), l.tasks.end());
     if (!l.in_workers) {
-      const Ns pins = pinning(m, l);
+      const Ns pins = pinning(m, draft, l);
       pinning_time += pins;
-      batch += static_cast<Ns>(static_cast<double>(l.end - l.begin - pins) *
-                               hardware::measured_figures(m.device).worker_slowdown);
-    } else if (l.end - l.begin > from_queue + from_worker) {
+      batch +=
+          static_cast<Ns>(static_cast<double>(l.time - pins) * hardware::measured_figures(m.device).worker_slowdown);
+    } else if (l.time > from_queue + from_worker) {
       // Workers that are waited for make one batch per step, all of them together.
-      if (!parameters.given("now")) {
-        return fail(ErrorCode::kDeclined, "the step waits for its workers: say with now=… how many there were");
+      const double now =
+          parameters.given("now") ? parameters.number("now") : static_cast<double>(recorded_workers(*m.trace));
+      if (now <= 0) {
+        return fail(
+            ErrorCode::kDeclined,
+            "the step waits for its workers, and the trace does not show how many there are: say it with now=…");
       }
-      batch += static_cast<Ns>(static_cast<double>(g.traced) * parameters.number("now"));
+      batch += static_cast<Ns>(static_cast<double>(g.traced) * now);
     }
   }
   if (batch == 0) return fail(ErrorCode::kDeclined, "the batch is always ready: more workers change nothing");
@@ -117,7 +114,7 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   draft.insert_cpu(first, "take a batch", take * static_cast<Ns>(loading.size()), Phase::kData);
   draft.remove(gone);
   // While one step runs, the workers together make the next one's batch; the step cannot be shorter than that.
-  const std::uint32_t lane = draft.add_lane(graph::GraphLaneKind::kCpu, "data-loader workers");
+  const std::uint32_t lane = draft.add_lane(graph::GraphLaneKind::kCpu, std::string(graph::kWorkersLane));
   const std::uint32_t made = draft.append(lane, TaskKind::kCpu, "a worker's share of a batch",
                                           static_cast<Ns>(static_cast<double>(batch) / workers), Phase::kData, {});
   const std::uint32_t wait = draft.insert_wait(g.lanes[g.main_lane].end - 1, "the next batch");
@@ -146,7 +143,8 @@ const Registered kRegistered(
                      .check = whole_number<>},
                     {"pin", "pin_memory: a thread of the main process pins what workers load", "1", {"1", "0"}},
                     {.name = "now",
-                     .about = "how many the trace was recorded with, where it waits for them",
+                     .about =
+                         "how many the trace was recorded with, where it waits for them; by default those it shows",
                      .type = ParameterType::kNumber,
                      .check = whole_number<>}},
      .assumes = "as many free cores as workers; the mean over many steps, batches come in bursts",

@@ -128,10 +128,11 @@ std::shared_ptr<const Dataflow> Dataflows::of(const Model& model) {
   return flow;
 }
 
-GraphFacts::GraphFacts() : flows_(std::make_shared<Dataflows>()) {}
+GraphFacts::GraphFacts() : flows_(std::make_shared<Dataflows>()), nature_(std::make_shared<Nature>()) {}
 
 GraphFacts::GraphFacts(const std::shared_ptr<const GraphFacts>& before)
-    : flows_(before ? before->flows_ : std::make_shared<Dataflows>()) {}
+    : flows_(before ? before->flows_ : std::make_shared<Dataflows>()),
+      nature_(before ? before->nature_ : std::make_shared<Nature>()) {}
 
 std::shared_ptr<const Dataflow> GraphFacts::flow(const Model& model) const {
   std::call_once(flow_found_, [&] { flow_ = flows_->of(model); });

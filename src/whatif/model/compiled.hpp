@@ -14,10 +14,4 @@ inline bool is_compiled(const Model& model) {
   return model.trace != nullptr && (model.trace->format == "xplane" || model.trace->format == "xla-json");
 }
 
-/// How a change is switched on in the language the step is written in: JAX where it is such a program, else PyTorch. Empty where no
-/// line is known.
-inline const std::string& code_of(const WhatIf& whatif, const Model& model) {
-  return is_compiled(model) ? whatif.jax_code : whatif.code;
-}
-
 }  // namespace foretrace::whatif

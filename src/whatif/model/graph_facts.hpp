@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "foretrace/whatif/model.hpp"
+#include "graph/step_kind.hpp"
 
 namespace foretrace::whatif {
 
@@ -24,9 +25,16 @@ class GraphFacts {
   [[nodiscard]] std::shared_ptr<const Dataflow> flow(const Model& model) const;
   /// What the model's step already has (step_facts.hpp).
   [[nodiscard]] std::shared_ptr<const StepFacts> step(const Model& model) const;
+  /// What the step does, which no change alters.
+  [[nodiscard]] graph::StepNature nature(const Model& model) const;
 
  private:
+  struct Nature {
+    std::once_flag found;
+    graph::StepNature is;
+  };
   std::shared_ptr<Dataflows> flows_;  ///< of all graphs made from one
+  std::shared_ptr<Nature> nature_;    ///< the same
   mutable std::once_flag flow_found_;
   mutable std::shared_ptr<const Dataflow> flow_;
   mutable std::once_flag step_found_;

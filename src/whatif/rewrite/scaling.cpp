@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "hardware/cost.hpp"
 #include "trace/latencies.hpp"
+#include "whatif/model/fitting.hpp"
+#include "whatif/rewrite/decoding.hpp"
 #include "whatif/rewrite/rows.hpp"
 #include "whatif/rewrite/workspaces.hpp"
 
@@ -31,9 +34,11 @@ bool moves_samples(std::string_view collective) {
 
 std::size_t scale_batch(Model& m, Draft& draft, double x) {
   const Graph& g = m.graph;
+  const graph::StepNature nature = nature_of(m);
   std::size_t changed = 0;
   Ns all = 0;
   Ns shapeless = 0;
+  std::uint32_t experts = kNone, unsure = kNone;  // descriptions of products whose growth is not known
   m.pass_samples *= x;
   if (m.memory) m.memory = BatchMemory(m).at(x);
   for (const Row& row : rows_of(m, draft)) {
@@ -44,7 +49,31 @@ std::size_t scale_batch(Model& m, Draft& draft, double x) {
     const bool known = cost.known && work.has_shape() && work.family != work::Family::kOther;
     shapeless += work.has_shape() ? 0 : row.time;
     all += row.time;
-    if (!known) cost.ns = linear(static_cast<double>(row.time), x);
+    const auto time = static_cast<double>(row.time);
+    const std::optional<hardware::Cost> product = known ? std::nullopt : decoded_product(m, row, x);
+    if (product && product->sigma > 0) {
+      // Not knowing it, all of them err alike: they share a description.
+      const bool expert = uses_experts(g.task_name(row.tasks.front()));
+      std::uint32_t& alike = expert ? experts : unsure;
+      if (alike == kNone) {
+        alike = m.works.add(becomes);
+        m.works.rows[alike].sigma = product->sigma;
+      }
+      for (const std::uint32_t t : row.tasks) {
+        draft.set(t, static_cast<Ns>(static_cast<double>(draft.cost(t)) * product->ns / time), graph::Origin::kScaled);
+        draft.set_work(t, alike);
+      }
+      ++changed;
+      continue;
+    }
+    if (product) {
+      cost = *product;
+    } else if (!known) {
+      cost.ns = linear(time, x);
+    } else if (nature.infers()) {
+      // No batch is small enough to multiply by weights that were not read.
+      cost.ns = std::max(cost.ns, std::min(time, times_run(m, row) * weight_reading_ns(work, m.device)));
+    }
     cost.origin = graph::Origin::kScaled;
     set_row(m, draft, row, cost, becomes);
     ++changed;
@@ -56,13 +85,24 @@ std::size_t scale_batch(Model& m, Draft& draft, double x) {
     ++changed;
   }
   if (shapeless > all / 10) {
-    m.not_modelled.emplace_back("shapes, which the trace lacks: kernels grow in proportion to the batch");
+    m.not_modelled.emplace_back(nature.kind == graph::StepKind::kDecode
+                                    ? "shapes, which the trace lacks: products read their weights whatever the batch, "
+                                      "other kernels grow in proportion to it"
+                                    : "shapes, which the trace lacks: kernels grow in proportion to the batch");
+  }
+  if (experts != kNone) {
+    m.not_modelled.emplace_back(
+        "how many experts the tokens of the new batch use: all weights, or in proportion to it");
+  } else if (unsure != kNone) {
+    m.not_modelled.emplace_back(
+        "how many sequences the step has: products may read weights only, or grow with the batch");
   }
   bool collectives = false;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     if (g.kind[t] != TaskKind::kCollective || draft.removed(t)) continue;
     collectives = true;
-    if (moves_samples(g.task_name(t)))
+    // Without a backward pass all collectives move activations; small ones are latency, which stays.
+    if (moves_samples(g.task_name(t)) || (nature.infers() && x > 1))
       draft.set(t, static_cast<Ns>(linear(static_cast<double>(draft.cost(t)), x)), graph::Origin::kScaled);
   }
   if (collectives) m.not_modelled.emplace_back("when the other ranks arrive at collectives with the new batch");

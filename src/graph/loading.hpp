@@ -1,0 +1,20 @@
+#pragma once
+// Loading of data in a graph: when a step is held up by it, and the lane of worker processes that do it.
+
+#include <cstdint>
+#include <string_view>
+
+#include "foretrace/graph/graph.hpp"
+
+namespace foretrace::graph {
+
+/// Whether a step takes its time from loading, in which nothing else runs. Below this share other causes are named first.
+constexpr bool is_loader_bound(Ns loading, Ns step) { return loading * 100 > step * 15; }
+
+/// Worker processes that make batches while the step runs, one task per batch: in the graph of a step that waits for them, and where
+/// a change adds them.
+inline constexpr std::string_view kWorkersLane = "data-loader workers";
+/// That lane; kNone where the graph has none.
+std::uint32_t workers_lane(const Graph& graph);
+
+}  // namespace foretrace::graph
