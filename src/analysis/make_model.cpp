@@ -56,6 +56,7 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   m.works = work::describe(trace, m.graph);
   if (auto match = hardware::device_of(trace)) {
     m.device = match->device;
+    if (m.device.guessed_sigma > 0) m.not_modelled.push_back("the GPU was recognised " + match->how);
   } else {
     m.not_modelled.emplace_back("the GPU is unknown: " + match.error().message);
   }

@@ -213,6 +213,7 @@ Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> n
   out.clean = baseline->figures.measured;
   out.measured_by_user = measurements.measured_ms.has_value();
   out.peak_bytes = baseline->figures.peak_bytes;
+  out.bottleneck = baseline->figures.verdict.unprofiled;
   out.clean_swing = swing(baseline->model.graph, Noise::usual().host_clean);
   if (out.clean && !out.measured_by_user) {
     const host::RecorderFigures recorded = host::recorder_figures(trace);

@@ -44,6 +44,7 @@ struct Profile {
   double traced_swing = 0, clean_swing = 0;
   std::optional<std::int64_t> peak_bytes;
   std::uint64_t syncs = 0;
+  simulate::Bottleneck bottleneck;  ///< without the profiler
   Traits traits;
 };
 

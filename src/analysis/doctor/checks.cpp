@@ -170,7 +170,9 @@ Maybe python_stacks(const Facts& f) {
 
 Maybe no_training(const Facts& f) {
   const bool hidden = part(f.graph_work, f.gpu_work()) > 0.5;  // a CUDA graph may hold the whole training step
-  if (hidden || f.compiled() || f.of(EventKind::kOp) == 0 || f.backward_nodes + f.optimizer_ranges > 0) return {};
+  if (hidden || f.compiled() || f.of(EventKind::kOp) == 0) return {};
+  // The step's own phases, as `summary` shows them; names of the whole trace where there is no step.
+  if (f.replay ? f.step_trains : f.backward_nodes + f.optimizer_ranges > 0) return {};
   return Finding{"no_training", Weight::kNote, "there is no backward pass and no optimizer step",
                  "It looks like inference; what-ifs about training (optimizer, gradients, checkpointing) do not apply.",
                  ""};
@@ -251,6 +253,11 @@ std::vector<Finding> check_all(const Facts& facts) {
   if (facts.from_export) findings.clear();
   for (Finding& finding : check_graph(facts)) findings.push_back(std::move(finding));
   for (Finding& finding : check_waits(facts)) findings.push_back(std::move(finding));
+  // Where another finding names the reason, "declined" adds nothing to it.
+  const bool named = std::any_of(findings.begin(), findings.end(), [](const Finding& f) {
+    return f.weight == Weight::kBlocks && f.name != "no_predictions";
+  });
+  if (named) std::erase_if(findings, [](const Finding& f) { return f.name == "no_predictions"; });
   name_remedies(*facts.trace, findings);
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.weight < b.weight; });

@@ -40,7 +40,7 @@ Result<SummaryReport> summarise(const trace::Trace& trace, const OpenStep& open,
   if (replayed != nullptr) {
     FORETRACE_TRY(const host::Measured measured,
                   host::measured_step(trace, replayed->graph, replayed->replayed(), options.measurements));
-    report.simulated = summarise_simulation(*replayed, measured.step, measured.prior);
+    report.simulated = summarise_simulation(trace, *replayed, measured.step, measured.prior);
     if (measured.recorded) report.simulated->unprofiled.origin = "recorder";
     report.simulated->measured_refused = measured.refused;
     report.unprofiled_samples_per_s = per_second(report.simulated->unprofiled.step);

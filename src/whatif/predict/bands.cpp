@@ -288,6 +288,13 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
       return graph::is_gpu(g.kind[t]) && error_family(family_of(changed, t)) == f ? moved_sigma(t) : 0.0;
     });
   }
+  // What the model of a GPU that no file describes says is off by as much as boards of its architecture differ.
+  if (base.device.guessed_sigma > 0) {
+    const double sigma = base.device.guessed_sigma;
+    deviations.add("unknown GPU", sigma, [&](std::size_t t) {
+      return graph::is_gpu(g.kind[t]) && g.origin[t] != Origin::kMeasured ? sigma : 0.0;
+    });
+  }
   // Waits that nothing explains were kept as they were. Should they follow the change as the rest of the step does, it would
   // come out further away.
   if (base.frozen_share() > kNotableFrozenShare) {
