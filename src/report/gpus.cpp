@@ -103,7 +103,8 @@ std::string to_text(const analysis::GpusReport& r, const TextStyle& style) {
   }
   if (!bound.empty()) {
     out += paragraph(
-        fmt::format("CPU-bound on {}: the GPU is busy for less than nine tenths of the step", fmt::join(bound, ", ")),
+        fmt::format("not the GPU alone decides on {}: it is busy for less than nine tenths of the step",
+                    fmt::join(bound, ", ")),
         style);
   }
   for (const analysis::GpuPrediction& g : r.predictions) {

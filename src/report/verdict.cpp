@@ -17,7 +17,8 @@ std::string line(const std::string& text, const TextStyle& style, std::size_t in
 std::string verdict_text(const analysis::StepVerdict& verdict, const TextStyle& style, std::size_t indent) {
   std::string out = line(verdict.unprofiled.sentence(), style, indent);
   if (verdict.traced.by != verdict.unprofiled.by) {
-    out += line("as traced, with the profiler, " + verdict.traced.sentence(), style, indent);
+    const std::string traced = verdict.traced.sentence();
+    out += line("as traced, with the profiler: " + traced.substr(0, traced.find(':')), style, indent);
   }
   return out;
 }

@@ -9,7 +9,7 @@
 
 namespace foretrace::report {
 
-/// One sentence about the step without the profiler, and one about the traced step where the profiler changes the verdict.
+/// One sentence about the step without the profiler, and a few words about the traced one where the profiler changes the verdict.
 /// Each on lines of its own.
 std::string verdict_text(const analysis::StepVerdict& verdict, const TextStyle& style, std::size_t indent = 0);
 

@@ -23,8 +23,8 @@ struct Words {
 constexpr Words kWords[kResources] = {{BoundBy::kCpu, "CPU-bound", "CPU time"},
                                       {BoundBy::kGpu, "GPU-bound", "GPU time"},
                                       {BoundBy::kCommunication, "communication-bound", "communication"},
-                                      {BoundBy::kLoading, "loader-bound", "data loading on the main thread"},
-                                      {BoundBy::kOtherRanks, "bound by other ranks", "waiting for them in collectives"}};
+                                      {BoundBy::kLoading, "loader-bound", "data loading"},
+                                      {BoundBy::kOtherRanks, "bound by other ranks", "waiting for other ranks in collectives"}};
 
 // Loading is CPU time of the main thread; here it counts as loading only.
 Resource resource_of(const Graph& g, std::size_t t) {
@@ -49,18 +49,21 @@ std::vector<Gain> gains(const Bottleneck& b) {
   return all;
 }
 
-// "10 % less CPU time shortens the step by 9.1 %, 10 % less GPU time by 0.4 %"
+// "10 % less CPU time shortens the step by 9.1 % (GPU time: 0.4 %)"
 std::string gains_text(const Bottleneck& b) {
-  std::string out;
+  std::string out, others;
   for (const Gain& gain : gains(b)) {
     const double pct = 100 * Bottleneck::kSaving * gain.share;
+    if (out.empty()) {
+      out = fmt::format("10 % less {} shortens the step by {:.1f} %", kWords[gain.resource].time, pct);
+      continue;
+    }
     // CPU and GPU are always named; the others where they matter.
     constexpr double kShown = 0.05;  // %, what is printed as 0.1
     if (pct < kShown && gain.resource != kCpu && gain.resource != kGpu) continue;
-    out += fmt::format("{}10 % less {} {} {:.1f} %", out.empty() ? "" : ", ", kWords[gain.resource].time,
-                       out.empty() ? "shortens the step by" : "by", pct);
+    others += fmt::format("{}{}: {:.1f} %", others.empty() ? "" : ", ", kWords[gain.resource].time, pct);
   }
-  return out;
+  return others.empty() ? out : fmt::format("{} ({})", out, others);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "foretrace/analysis/summary.hpp"
 #include "foretrace/trace/load.hpp"
 #include "trace/communication.hpp"
+#include "trace/machine.hpp"
 #include "trace_maker.hpp"
 #include "whatif/predict/predictor.hpp"
 
@@ -94,6 +95,33 @@ TEST(ViewsAgree, ARankThatOnlyCopiesIsDeclined) {
   expect_one_story(trace, "copies only");
 }
 
+TEST(ViewsAgree, ATpuIsCalledOneAndDeclined) {
+  TraceMaker m;
+  m.op("step", 5'000, 50'000).launch(1, {10'000, 15'000}, "fusion.1", {20'000, 40'000}).step(3, 0, 60'000);
+  trace::Trace trace = m.load();
+  trace.metadata.emplace_back(trace::kAcceleratorKey, "\"TPU\"");
+  const DoctorReport doctor = examine(trace, trace::find_steps(trace));
+  EXPECT_FALSE(doctor.predicts());
+  EXPECT_THAT(doctor.verdict(), HasSubstr("profile of a TPU"));
+  expect_one_story(trace, "TPU");
+}
+
+TEST(ViewsAgree, TensorFlowIsNotJax) {
+  TraceMaker m;
+  m.op("ExecutorState::Process", 5'000, 50'000).launch(1, {10'000, 15'000}, "gemm", {20'000, 40'000}).step(3, 0, 60'000);
+  trace::Trace trace = m.load();
+  EXPECT_EQ(trace::framework_of(trace), trace::Framework::kPyTorch);
+  trace.format = "xplane";
+  EXPECT_EQ(trace::framework_of(trace), trace::Framework::kTensorFlow);
+  const Result<Baseline> baseline = make_baseline(trace, std::nullopt, std::nullopt);
+  ASSERT_TRUE(baseline) << baseline.error().to_string();
+  const Result<std::vector<whatif::Use>> compile = parse_uses({"compile"});
+  const Result<std::vector<whatif::Use>> cpu = parse_uses({"cpu:x=2"});
+  ASSERT_TRUE(compile && cpu);
+  EXPECT_THAT(predict(*baseline, *compile).declined, HasSubstr("TensorFlow program"));
+  EXPECT_TRUE(predict(*baseline, *cpu).declined.empty()) << predict(*baseline, *cpu).declined;
+}
+
 // The GPU works four times as long as the CPU launches, and nothing waits for it.
 TEST(ViewsAgree, AGpuThatOutlastsItsRangeIsNoReplayError) {
   TraceMaker m;
@@ -121,7 +149,7 @@ TEST(ViewsAgree, UserRangesAreNoLayers) {
   m.call("cudaDeviceSynchronize", {50'000, 85'000}, 3).step(3, 0, 200'000);
   const test::Replay r(m);
   const auto layer = [&](std::string_view task) {
-    const LayerId id = r.graph.layer[r.task(task)];
+    const graph::LayerId id = r.graph.layer[r.task(task)];
     return id.valid() ? std::string(r.graph.strings[r.graph.layers[id.index()].name]) : std::string();
   };
   EXPECT_EQ(layer("gemm"), "encoder.layer.3");

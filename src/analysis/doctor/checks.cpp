@@ -7,6 +7,7 @@
 
 #include "base/readable.hpp"
 #include "graph/gpu_work.hpp"
+#include "trace/machine.hpp"
 
 namespace foretrace::analysis {
 namespace {
@@ -19,6 +20,10 @@ using Maybe = std::optional<Finding>;
 
 Maybe no_kernels(const Facts& f) {
   if (f.gpu_work() > 0) return {};
+  if (const std::string_view other = trace::other_accelerator(*f.trace); !other.empty()) {
+    return Finding{"other_accelerator", Weight::kBlocks, fmt::format("this is the profile of a {}", other),
+                   "foretrace has models of GPUs only: it can show the timeline, and predict nothing from it.", ""};
+  }
   return Finding{"no_kernels", Weight::kBlocks, fmt::format("{}, nor anywhere in the trace", graph::kNoGpuWork),
                  "Without kernels there is nothing to replay or to change: foretrace predicts steps that run on a GPU.",
                  f.trace->partial
