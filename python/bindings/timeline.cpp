@@ -27,6 +27,7 @@ using Costs = nb::ndarray<const Ns, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 /// copy, on a clock that starts with it.
 struct SimulatedStep {
   const Graph* graph = nullptr;  // kept alive by Python
+  std::vector<Ns> cost;  // other than the graph's; empty: its own
   simulate::SteadyState state;
   Ns begin = 0;  ///< of the last copy, on the simulated clock
   Column<Ns> start, end;
@@ -82,7 +83,8 @@ SimulatedStep* simulate_step(const Graph& g, const std::optional<Costs>& cost) {
   nb::gil_scoped_release unlocked;
   auto s = std::make_unique<SimulatedStep>();
   s->graph = &g;
-  s->state = simulate::steady_state(g, {costs, nullptr});
+  s->cost.assign(costs.begin(), costs.end());
+  s->state = simulate::steady_state(g, {s->cost, nullptr});
   if (s->state.copies > 1) show_last_copy(*s);
   return s.release();
 }
@@ -139,7 +141,12 @@ nb::dict breakdown(const SimulatedStep& s) {
   d["path_gpu"] = b.path_gpu;
   d["path_communication"] = b.path_communication;
   d["path_waits"] = b.path_waits;
-  d["bottleneck"] = to_str(simulate::bottleneck(b));
+  const simulate::Bottleneck bound = [&] {
+    nb::gil_scoped_release unlocked;
+    return simulate::bottleneck(*s.graph, {s.cost, nullptr});
+  }();
+  d["bottleneck"] = to_str(bound.sentence());
+  d["bound_by"] = to_str(to_string(bound.by));
   return d;
 }
 

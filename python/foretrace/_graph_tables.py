@@ -98,6 +98,7 @@ class Breakdown:
     path_communication: int
     path_waits: int
     bottleneck: str  # "CPU-bound: …"
+    bound_by: str  # "cpu", "gpu", "communication", "loading", "mixed", "waits", "nothing"
 
     def __str__(self) -> str:
         parts = [("CPU only", self.cpu_only), ("GPU only", self.gpu_only), ("both", self.both),

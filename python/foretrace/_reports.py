@@ -113,8 +113,13 @@ class Summary(Report):
 
     @property
     def bottleneck(self) -> str | None:
-        """What holds the step up, in one sentence."""
-        return None if self["bottleneck"] is None else str(self["bottleneck"])
+        """What the length of the step follows without the profiler, in one sentence."""
+        return None if self["unprofiled_bottleneck"] is None else str(self["unprofiled_bottleneck"])
+
+    @property
+    def bound_by(self) -> str | None:
+        """"cpu", "gpu", "communication", "loading", "other_ranks", "mixed" or "waits": the first word of it; None without a graph."""
+        return None if self["bound_by"] is None else str(self["bound_by"])
 
     def _repr_html_(self) -> str:
         from ._pictures import html_table, paragraphs
@@ -174,8 +179,13 @@ class Replay(Report):
 
     @property
     def bottleneck(self) -> str:
-        """What holds the step up without the profiler, in one sentence."""
+        """What the length of the step follows without the profiler, in one sentence."""
         return str(self["unprofiled_bottleneck"])
+
+    @property
+    def bound_by(self) -> str:
+        """As `Summary.bound_by`."""
+        return str(self["bound_by"])
 
 
 def _number(value: Any) -> float | None:

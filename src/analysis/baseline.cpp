@@ -46,6 +46,9 @@ Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& ste
   f.unprofiled_low = b.model.base.low;
   f.unprofiled_high = b.model.base.high;
   f.gpu_families = whatif::family_times(b.model);
+  f.verdict = step_verdict(trace, graph, b.model.graph);
+  f.one_rank = one_rank_of_job(trace, graph);
+  if (f.one_rank) b.model.not_modelled.push_back(f.one_rank->sentence());
   if (b.model.memory) {
     f.peak_bytes = b.model.memory->peak_bytes;
     f.reserved_bytes = memory::reserved(*b.model.memory, b.model.memory->peak_bytes);

@@ -31,7 +31,12 @@ Result<Device> known_device(const std::string& name, const std::vector<Device>& 
 
 Result<std::vector<Device>> targets_of(const GpusOptions& options) {
   std::vector<Device> targets = options.own;
-  if (options.targets.empty() && options.own.empty()) return hardware::devices();
+  if (options.targets.empty() && options.own.empty()) {
+    for (const Device& d : hardware::devices()) {
+      if (!d.recognised_only) targets.push_back(d);
+    }
+    return targets;
+  }
   for (const std::string& name : options.targets) {
     FORETRACE_TRY(Device d, known_device(name, options.own));
     const bool there = std::any_of(targets.begin(), targets.end(), [&](const Device& t) { return t.name == d.name; });
@@ -217,6 +222,7 @@ Result<GpusReport> compare_gpus(Baseline b, const GpusOptions& options) {
   r.step_name = b.figures.step_name;
   r.from_device = b.model.device.name;
   r.baseline = b.figures.measured.value_or(b.figures.unprofiled);
+  r.one_rank = b.figures.one_rank;
   r.whatifs = options.whatifs;
   r.order = options.order;
   r.watts = options.watts;

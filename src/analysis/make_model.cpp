@@ -57,6 +57,7 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   if (auto match = hardware::device_of(trace)) {
     m.device = match->device;
     if (!match->by_name) m.device_guess = match->how;
+    if (m.device.guessed_sigma > 0) m.not_modelled.push_back("the GPU was recognised " + match->how);
   } else {
     m.device_guess = match.error().message;
     m.not_modelled.emplace_back("the GPU is unknown: " + match.error().message);

@@ -161,8 +161,7 @@ Result<TraceReplay> replay(const trace::Trace& trace, const trace::Steps& steps,
   out.unprofiled = host::unprofiled(chosen, out.measured, measured.prior);
   if (measured.recorded) out.unprofiled.origin = "recorder";
   out.measured_refused = measured.refused;
-  out.bottleneck = simulate::bottleneck(out.steps[out.chosen].breakdown);
-  out.unprofiled_bottleneck = bottleneck_without_profiler(chosen, out.unprofiled, measured.prior);
+  out.verdict = step_verdict(trace, chosen, host::apply(chosen, out.unprofiled.factors, measured.prior));
   return out;
 }
 

@@ -87,11 +87,4 @@ Result<OpenStep> open_step(const trace::Trace& trace, const trace::Steps& steps,
   return OpenStep{std::move(graphs), index, replay_step(std::move(*graph))};
 }
 
-std::string bottleneck_without_profiler(const graph::Graph& graph, const host::Unprofiled& unprofiled,
-                                        const host::CpuPrior& prior) {
-  const graph::Graph real = host::apply(graph, unprofiled.factors, prior);
-  const simulate::SteadyState state = simulate::steady_state(real);
-  return simulate::bottleneck(simulate::breakdown(state.graph_of(real), state.timeline));
-}
-
 }  // namespace foretrace::analysis

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "cli/errors.hpp"
 #include "cli/inputs.hpp"
@@ -27,7 +28,14 @@ Result<Answer> run_doctor(const Request& request) {
   const analysis::TraceSet set = analysis::examine_set(reports);
   Answer answer;
   // As every other verb would answer: declined, when nothing can be predicted from any of them.
-  const bool useful = std::any_of(reports.begin(), reports.end(), [](const auto& r) { return r.predicts(); });
+  // Of one file with several GPUs the others take the first.
+  const std::vector<std::string>& asked = request.values.argument("TRACE");
+  std::error_code ignored;
+  const bool one_file = asked.size() == 1 && !std::filesystem::is_directory(asked.front(), ignored);
+  const bool useful =
+      one_file && !reports.empty()
+          ? reports.front().predicts()
+          : std::any_of(reports.begin(), reports.end(), [](const auto& r) { return r.predicts(); });
   if (!useful) answer.exit_code = kDeclined;
   for (const std::optional<Error>& error : errors) {
     if (error) answer.exit_code = exit_code(*error);

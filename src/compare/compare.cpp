@@ -109,6 +109,7 @@ Side side_of(const std::vector<Profile>& recordings, const Profile& whole, const
   out.peak_bytes = whole.peak_bytes;
   out.launches = static_cast<std::uint64_t>(std::llround(whole.launches));
   out.syncs = whole.syncs;
+  out.bottleneck = recordings.front().bottleneck;
   return out;
 }
 

@@ -197,6 +197,7 @@ Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> n
   out.clean_graph = std::make_shared<const Graph>(baseline->model.graph);
   FORETRACE_TRY(const host::Measured known, host::measured_step(trace, main, baseline->figures.replayed, measurements));
   out.estimated = known.step ? host::unprofiled(main, std::nullopt, known.prior).step : baseline->figures.unprofiled;
+  out.bottleneck = baseline->figures.verdict.unprofiled;
   if (out.clean && !out.measured_by_user) {
     const host::RecorderFigures recorded = host::recorder_figures(trace);
     for (const double ms : recorded.step_ms) out.clean_ns.push_back(1e6 * ms);

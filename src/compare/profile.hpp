@@ -46,6 +46,7 @@ struct Profile {
   [[nodiscard]] const graph::Graph& graph() const { return clean_graph ? *clean_graph : *traced_graph; }
   std::optional<std::int64_t> peak_bytes;
   std::uint64_t syncs = 0;
+  simulate::Bottleneck bottleneck;  ///< without the profiler
   Traits traits;
 };
 

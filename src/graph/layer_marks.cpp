@@ -1,6 +1,7 @@
 #include "graph/layer_marks.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.hpp"
 #include "trace/communication.hpp"
@@ -9,6 +10,39 @@
 namespace foretrace::graph {
 
 using trace::EventKind;
+
+namespace {
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Parts of a step and calls of a module are no modules of their own.
+bool is_phase_word(std::string_view word) {
+  constexpr std::array<std::string_view, 16> kWords = {"forward",  "backward", "fwd",       "bwd",   "optimizer", "optim",
+                                                       "step",     "zero_grad", "loss",     "train", "eval",      "data",
+                                                       "inference", "iteration", "warmup", "dataloader"};
+  std::string small = lower(word);
+  for (const std::string_view rest : {"_pass", "_step"}) {
+    if (small.size() > rest.size() && small.ends_with(rest)) small.resize(small.size() - rest.size());
+  }
+  return std::find(kWords.begin(), kWords.end(), small) != kWords.end();
+}
+
+}  // namespace
+
+bool names_a_module(std::string_view name) {
+  if (name.starts_with("nn.Module: ")) return true;
+  std::size_t at = 0;
+  std::string_view last;
+  while (at <= name.size()) {
+    const std::size_t end = std::min(name.find('.', at), name.size());
+    last = name.substr(at, end - at);
+    const bool word = !last.empty() && std::all_of(last.begin(), last.end(), [](char c) { return is_letter(c) || is_digit(c); });
+    if (!word) return false;
+    at = end + 1;
+  }
+  return is_letter(name.front()) && !is_phase_word(last);
+}
 
 std::uint8_t classify_range(trace::EventKind kind, std::string_view name) {
   const auto starts = [&](std::string_view p) { return name.starts_with(p); };
@@ -24,7 +58,7 @@ std::uint8_t classify_range(trace::EventKind kind, std::string_view name) {
     if (starts("layer:")) return kLayerRange;
     if (starts("Optimizer.")) return kOptimizer;
     if (starts("DistributedDataParallel.") || starts("FSDP::")) return kPlain;
-    return kUserRange;
+    return names_a_module(name) ? kUserRange : kPlain;
   }
   if (kind == EventKind::kOp) {
     if (trace::is_autograd_node(name)) return kAutogradNode | kOpMark;

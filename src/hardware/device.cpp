@@ -14,8 +14,8 @@
 #include "base/suggest.hpp"
 #include "base/text.hpp"
 #include "hardware/architecture.hpp"
+#include "hardware/device_key.hpp"
 #include "hardware/toml_keys.hpp"
-#include "trace/gpu.hpp"
 
 namespace foretrace::hardware {
 
@@ -50,7 +50,7 @@ Status check_keys(const TomlTable& t, const std::string& origin) {
   using enum TomlType;
   static const std::vector<TomlKey> kTop = {{"driver_names", kTexts}, {"architecture", kText}, {"vendor", kText},
                                             {"compute", kTable},      {"tflops", kTable},      {"memory", kTable},
-                                            {"link", kTable},         {"board", kTable}};
+                                            {"link", kTable},         {"board", kTable},       {"recognised_only", kFlag}};
   static const std::vector<std::pair<std::string_view, std::vector<TomlKey>>> kTables = {
       {"compute",
        {{"capability", kText},
@@ -72,9 +72,9 @@ Status check_keys(const TomlTable& t, const std::string& origin) {
   return {};
 }
 
-std::string key_of(std::string_view name) { return name_key(name, {"nvidia", "amd", "geforce", "tesla", "instinct"}); }
-
 }  // namespace
+
+std::string device_key(std::string_view name) { return name_key(name, {"nvidia", "amd", "geforce", "tesla", "instinct"}); }
 
 const DeviceDefaults& device_defaults() {
   static const DeviceDefaults kDefaults = [] {
@@ -140,6 +140,7 @@ Result<Device> parse_device(std::string_view text, std::string name, const std::
   if (const auto names = t.lists.find("driver_names"); names != t.lists.end()) d.driver_names = names->second;
   d.full_name = d.driver_names.empty() ? d.name : d.driver_names.front();
   d.vendor = t.text("vendor").value_or("nvidia");
+  d.recognised_only = t.flag("recognised_only");
   d.architecture = lower(t.text("architecture").value_or(""));
   const std::string capability = compute.text("capability").value_or("");
   if (std::sscanf(capability.c_str(), "%d.%d", &d.compute_major, &d.compute_minor) != 2) {
@@ -210,40 +211,69 @@ bool is_form_factor(std::string_view rest) {
   return rest.starts_with("sxm") || rest.starts_with("pcie") || rest.ends_with("gb");
 }
 
-std::string device_hint(std::string_view name, const std::vector<const Device*>& begins) {
-  if (!begins.empty()) {
-    std::string hint;
-    for (const Device* d : begins) hint += (hint.empty() ? "did you mean " : " or ") + d->name;
-    return hint + '?';
+// "h200" of "h200sxm": the letters and the number a GPU goes by, without what follows.
+std::string model_of(const std::string& key) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  auto end = std::find_if(key.begin(), key.end(), digit);
+  while (end != key.end() && digit(*end)) ++end;
+  return {key.begin(), end};
+}
+std::string letters_of(const std::string& key) {
+  return key.substr(0, key.find_first_of("0123456789"));
+}
+
+// Those of the same family (H of H300) whose number is nearest.
+std::vector<const Device*> nearest_of_family(const std::string& key) {
+  std::vector<const Device*> found;
+  std::size_t least = std::string::npos;
+  for (const Device& d : devices()) {
+    const std::string own = device_key(d.name);
+    if (letters_of(own) != letters_of(key) || d.recognised_only) continue;
+    const std::size_t off = edit_distance(model_of(key), model_of(own));
+    if (off < least) found.clear();
+    least = std::min(least, off);
+    if (off == least) found.push_back(&d);
   }
+  return found;
+}
+
+std::string device_hint(std::string_view name, const std::vector<const Device*>& begins) {
+  const auto one_of = [](const std::vector<const Device*>& some) {
+    std::string hint;
+    for (const Device* d : some) hint += (hint.empty() ? "did you mean " : " or ") + d->name;
+    return hint + '?';
+  };
+  if (!begins.empty()) return one_of(begins);
   // The longest name that begins the one asked for ("B200" of "B200-SXM") is nearer than one that differs by a letter.
-  const std::string key = key_of(name);
+  const std::string key = device_key(name);
   std::string_view longest;
   std::vector<std::string> names;
   for (const Device& d : devices()) {
-    const std::string own = key_of(d.name);
+    const std::string own = device_key(d.name);
     const bool begins_it = key.size() > own.size() && key.starts_with(own);
     const bool another_number = begins_it && key[own.size()] >= '0' && key[own.size()] <= '9';  // a P40 is no P4
     if (begins_it && !another_number && d.name.size() > longest.size()) longest = d.name;
     names.push_back(d.name);
   }
-  return longest.empty() ? did_you_mean(name, names) : fmt::format("did you mean '{}'?", longest);
+  if (!longest.empty()) return fmt::format("did you mean '{}'?", longest);
+  const std::vector<const Device*> family = nearest_of_family(key);
+  return family.empty() || letters_of(key).empty() ? did_you_mean(name, names) : one_of(family);
 }
 
 }  // namespace
 
 Result<Device> find_device(std::string_view name) {
-  const std::string key = key_of(name);
+  const std::string key = device_key(name);
   std::vector<const Device*> begins;
   for (const Device& d : devices()) {
-    const std::string own = key_of(d.name);
+    const std::string own = device_key(d.name);
     if (own == key) return d;
     for (const std::string& driver : d.driver_names) {
-      if (key_of(driver) == key) return d;
+      if (device_key(driver) == key) return d;
     }
     if (!key.empty() && own.starts_with(key)) begins.push_back(&d);
   }
-  if (begins.size() == 1 && is_form_factor(std::string_view(key_of(begins.front()->name)).substr(key.size()))) {
+  if (begins.size() == 1 && is_form_factor(std::string_view(device_key(begins.front()->name)).substr(key.size()))) {
     return *begins.front();
   }
   std::string hint = device_hint(name, begins);
@@ -264,108 +294,6 @@ Result<Device> device_or_file(const std::string& name) {
   std::error_code ignored;
   const bool path = name.ends_with(".toml") || std::filesystem::is_regular_file(name, ignored);
   return known || !path ? std::move(known) : load_device(name);
-}
-
-namespace {
-
-// The trace's figures win: a partition (MIG, MPS) reports fewer SMs, and what scales with them follows.
-void adopt(Device& d, const trace::DeviceProperties& p) {
-  if (d.vendor == "amd" && p.total_memory_bytes > 0 && p.sm_count > 0 && p.sm_count < d.sm_count) {
-    // Cards of two dies are two devices to HIP, each with its half of the memory.
-    const double share = std::min(1.0, static_cast<double>(p.total_memory_bytes) / 1e9 / d.memory_gb);
-    d.bandwidth_gbs *= share;
-    d.l2_mb *= share;
-  }
-  if (p.sm_count > 0 && p.sm_count != d.sm_count) {
-    const double share = static_cast<double>(p.sm_count) / d.sm_count;
-    d.tflops_fp32 *= share;
-    d.tflops_fp32_matrix *= share;
-    d.tflops_tf32 *= share;
-    d.tflops_fp16 *= share;
-    d.tflops_bf16 *= share;
-    d.sm_count = d.rated_sms = static_cast<int>(p.sm_count);
-  }
-  if (p.total_memory_bytes > 0) d.memory_gb = static_cast<double>(p.total_memory_bytes) / 1e9;
-  if (p.max_threads_per_sm > 0) d.threads_per_sm = static_cast<int>(p.max_threads_per_sm);
-  if (p.registers_per_sm > 0) d.registers_per_sm = static_cast<int>(p.registers_per_sm);
-  if (p.shared_memory_per_sm > 0) d.shared_kb_per_sm = static_cast<double>(p.shared_memory_per_sm) / 1024;
-}
-
-// "gfx942:sramecc+:xnack-" -> "gfx942"; empty where a name gives none.
-std::string architecture_in(std::string_view name) {
-  const std::string small = lower(name);
-  const std::size_t at = small.find("gfx");
-  if (at == std::string::npos) return {};
-  std::size_t end = at + 3;
-  while (end < small.size() && ((small[end] >= '0' && small[end] <= '9') || (small[end] >= 'a' && small[end] <= 'f')))
-    ++end;
-  return small.substr(at, end - at);
-}
-
-bool may_be_of(const Device& d, trace::GpuVendor vendor) {
-  if (vendor == trace::GpuVendor::kUnknown) return true;
-  return (d.vendor == "amd") == (vendor == trace::GpuVendor::kAmd);
-}
-
-}  // namespace
-
-Result<DeviceMatch> device_of(const trace::Trace& trace, const std::vector<Device>& own) {
-  if (trace.devices.empty()) {
-    return fail(ErrorCode::kDeclined, "the trace does not say which GPU it was recorded on",
-                "record with a PyTorch profiler that writes deviceProperties, or name the GPU with --device");
-  }
-  const trace::DeviceProperties& p = *trace::main_properties(trace);
-  const trace::GpuVendor vendor = trace::gpu_vendor(trace);
-  const std::string key = key_of(p.name);
-  std::vector<const Device*> known;
-  for (const Device& d : own) known.push_back(&d);
-  for (const Device& d : devices()) known.push_back(&d);
-  for (const Device* one : known) {
-    const Device& d = *one;
-    for (const std::string& driver : d.driver_names) {
-      if (key_of(driver) != key || key.empty()) continue;
-      DeviceMatch match{d, fmt::format("by name, {}", p.name), true};
-      if (p.sm_count > 0 && p.sm_count != d.sm_count) {
-        match.how += fmt::format("; {} of {} SMs", p.sm_count, d.sm_count);
-      }
-      adopt(match.device, p);
-      return match;
-    }
-  }
-  const std::string architecture = architecture_in(p.name);
-  // Same maker and architecture, then the nearest in SMs and memory. Numbers of architectures alone do not tell makers
-  // apart: 9.0 is Hopper's and that of AMD's CDNA 2.
-  const Device* best = nullptr;
-  double nearest = 0.25;  // beyond a quarter off, the file's rates say little about this GPU
-  for (const Device* one : known) {
-    const Device& d = *one;
-    if (!may_be_of(d, vendor) || p.sm_count <= 0) continue;
-    // Another minor version is the same generation, and counts as a tenth away.
-    const bool generation = d.compute_major == p.compute_major;
-    if (architecture.empty() ? !generation : d.architecture != architecture) continue;
-    const double off =
-        (architecture.empty() && d.compute_minor != p.compute_minor ? 0.1 : 0.0) +
-        std::abs(std::log(static_cast<double>(p.sm_count) / d.sm_count)) +
-        (p.total_memory_bytes > 0 ? std::abs(std::log(static_cast<double>(p.total_memory_bytes) / 1e9 / d.memory_gb))
-                                  : 0.0);
-    if (off < nearest) {
-      nearest = off;
-      best = &d;
-    }
-  }
-  const bool amd = vendor == trace::GpuVendor::kAmd;
-  if (best == nullptr) {
-    return fail(ErrorCode::kDeclined,
-                fmt::format("no device file is like this trace's GPU ('{}', {} {}.{}, {} {})", p.name,
-                            amd ? "AMD architecture" : "compute capability", p.compute_major, p.compute_minor,
-                            p.sm_count, amd ? "CUs" : "SMs"),
-                "describe it in a file of your own (docs/internals/adding-a-device.md) and pass --device FILE");
-  }
-  DeviceMatch match{*best, fmt::format("by {}: '{}' looks like {}",
-                                       architecture.empty() ? "properties" : "architecture", p.name, best->name)};
-  adopt(match.device, p);
-  if (!p.name.empty()) match.device.full_name = p.name;
-  return match;
 }
 
 }  // namespace foretrace::hardware

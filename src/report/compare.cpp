@@ -11,6 +11,7 @@
 #include "report/json_writer.hpp"
 #include "report/prediction_parts.hpp"
 #include "report/text_table.hpp"
+#include "report/verdict.hpp"
 
 namespace foretrace::report {
 
@@ -224,6 +225,10 @@ std::string to_text(const Comparison& c, const TextStyle& style) {
     sides.row({name, side->files.front() + more, short_ms(side->step), short_ms(side->traced), short_ms(side->gpu_time),
                short_ms(side->cpu_time), gigabytes(side->peak_bytes), fmt::format("{}", side->launches),
                fmt::format("{}", side->syncs)});
+  }
+  for (const auto& [name, side] :
+       {std::pair<const char*, const compare::Side*>("before", &c.before), {"after", &c.after}}) {
+    if (side->bottleneck.by != simulate::BoundBy::kNothing) sides.note(name + (": " + side->bottleneck.sentence()));
   }
   sides.note(fmt::format("{} of the GPU time of both sides is the same kernel for the same work.",
                          format_percent(c.matched_share)));

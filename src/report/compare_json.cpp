@@ -8,6 +8,7 @@
 #include "report/compare_parts.hpp"
 #include "report/json_writer.hpp"
 #include "report/prediction_parts.hpp"
+#include "report/verdict.hpp"
 
 namespace foretrace::report {
 
@@ -17,6 +18,9 @@ void write_side(JsonWriter& json, const char* name, const compare::Side& side) {
   json.key(name).begin_object().member_ms("ms", side.step).member_ms("traced_ms", side.traced);
   json.member_ms("clean_ms", side.clean).member_ms("gpu_ms", side.gpu_time).member_ms("cpu_ms", side.cpu_time);
   json.member("peak_bytes", side.peak_bytes).member("launches", side.launches).member("syncs", side.syncs);
+  const bool known = side.bottleneck.by != simulate::BoundBy::kNothing;
+  json.member_or_null("bound_by", known ? to_string(side.bottleneck.by) : std::string_view());
+  json.member_or_null("unprofiled_bottleneck", known ? side.bottleneck.sentence() : std::string());
   json.member("device", side.device).member("rank", side.rank).member("files", side.files).member("steps", side.steps);
   json.end_object();
 }

@@ -12,6 +12,7 @@
 #include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
 #include "report/notes.hpp"
+#include "report/verdict.hpp"
 
 namespace foretrace::report {
 
@@ -127,6 +128,8 @@ std::string replay_text(const DoctorReport::Replay& replay) {
   const std::string off = replay.period
                               ? fmt::format("{:+.2f}% off its period of {} ms",
                                             percent_off(replay.replayed, *replay.period), format_ms(*replay.period))
+                          : replay.outlasts
+                              ? fmt::format("its range on the CPU is {} ms", format_ms(replay.traced))
                               : fmt::format("{:+.2f}% off the trace", replay.error_pct);
   return fmt::format("{}: {} ms simulated unchanged, {}; {}, {}", replay.step, format_ms(replay.replayed), off,
                      plural(replay.tasks, "task"), plural(replay.dependencies, "dependency", "dependencies"));
@@ -207,7 +210,10 @@ std::string to_text(const DoctorReport& report, const TextStyle& style) {
   out += entry("steps", steps_text(report, style), style);
   const std::string candidates = candidates_text(report, style);
   if (!candidates.empty()) out += entry("--steps-by", candidates, style);
-  if (report.replay) out += entry("replay", replay_text(*report.replay), style);
+  if (report.replay) {
+    out += entry("replay", replay_text(*report.replay), style);
+    out += entry("bottleneck", report.replay->verdict.unprofiled.sentence(), style);
+  }
   for (const DoctorReport::AddedWhatIf& w : report.added_whatifs) {
     const std::string text = w.missing.empty() ? "can be asked" : fmt::format("{}", fmt::join(w.missing, "; "));
     out += entry("what-if", fmt::format("{}: {}", printable(w.name), text), style);
@@ -265,7 +271,9 @@ void write_json(JsonWriter& json, const DoctorReport& report) {
     const DoctorReport::Replay& r = *report.replay;
     json.begin_object().member("step", r.step).member_ms("traced_ms", r.traced);
     json.member_ms("replayed_ms", r.replayed).member("error_pct", r.error_pct).member("tasks", r.tasks);
-    json.member("dependencies", r.dependencies).key("notes");
+    json.member("dependencies", r.dependencies);
+    write_verdict(json, r.verdict);
+    json.key("notes");
     write_json(json, r.notes);
     json.end_object();
   } else {

@@ -7,6 +7,7 @@
 #include "base/readable.hpp"
 #include "report/prediction_parts.hpp"
 #include "report/text_table.hpp"
+#include "report/verdict.hpp"
 
 namespace foretrace::report {
 
@@ -105,7 +106,8 @@ std::string to_text(const analysis::GpusReport& r, const TextStyle& style) {
   }
   if (!bound.empty()) {
     out += paragraph(
-        fmt::format("CPU-bound on {}: the GPU is busy for less than nine tenths of the step", fmt::join(bound, ", ")),
+        fmt::format("not the GPU alone decides on {}: it is busy for less than nine tenths of the step",
+                    fmt::join(bound, ", ")),
         style);
   }
   for (const analysis::GpuPrediction& g : r.predictions) {
@@ -128,6 +130,7 @@ std::string to_json(const analysis::GpusReport& r) {
   json.member("from", r.from).member("from_device", r.from_device).member("matched", r.how);
   json.member_ms("baseline_ms", r.baseline).member("order", to_string(r.order));
   json.member("whatifs", r.whatifs);
+  write_one_rank(json, r.one_rank);
   json.objects("predictions", r.predictions, [&](const analysis::GpuPrediction& g) {
     const whatif::Prediction& p = g.prediction;
     json.member("device", g.device.name);

@@ -36,7 +36,7 @@ std::string answer(const Overview& o) {
     return fmt::format("The step takes {} ms as traced; nothing can be predicted from it: {}.",
                        short_ms(o.summary.step_duration()), o.declined);
   }
-  std::string bound = o.summary.simulated ? o.summary.simulated->unprofiled_bottleneck : "";
+  std::string bound = o.baseline->figures.verdict.unprofiled.sentence();
   bound = bound.substr(0, bound.find(':'));
   std::string out =
       fmt::format("Today a step takes {} ms{}{}", short_ms(o.today()),

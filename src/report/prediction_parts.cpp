@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/readable.hpp"
+#include "report/verdict.hpp"
 #include "whatif/predict/bands.hpp"
 
 namespace foretrace::report {
@@ -74,6 +75,7 @@ void write_peak_parts(JsonWriter& json, const std::optional<memory::Composition>
 void begin_report(JsonWriter& json, std::string_view verb, const analysis::StepFigures& step) {
   json.begin_object().member("schema", 1).member("verb", verb).member("file", step.file).member("step", step.step_name);
   json.member("device", step.device);
+  write_one_rank(json, step.one_rank);
 }
 
 JsonWriter& write_times(JsonWriter& json, const whatif::Prediction& p) {
@@ -99,6 +101,7 @@ void write_baseline(JsonWriter& json, const analysis::StepFigures& b) {
       .member("reserved_bytes", b.reserved_bytes);
   write_peak_parts(json, b.peak_parts);
   write_refused(json, b.measured_refused);
+  write_verdict(json, b.verdict);
 }
 
 namespace {

@@ -12,6 +12,7 @@
 #include "report/notes.hpp"
 #include "report/prediction_parts.hpp"
 #include "report/text_table.hpp"
+#include "report/verdict.hpp"
 
 namespace foretrace::report {
 
@@ -90,9 +91,6 @@ std::string steps_table(const TraceReplay& report, const TextStyle& style) {
   return table.render(style) + "  " + wrap(legend, style.width, 2, 2) + "\n";
 }
 
-// "CPU-bound" of "CPU-bound: 38 % of the step …".
-std::string_view verdict(std::string_view sentence) { return sentence.substr(0, sentence.find(':')); }
-
 std::string unprofiled_text(const TraceReplay& report) {
   const host::Unprofiled& u = report.unprofiled;
   std::string out =
@@ -141,10 +139,7 @@ std::string to_text(const TraceReplay& report, const TextStyle& style) {
   out += what + "\n\n" + steps_table(report, style) + "\n";
   const std::string name = report.steps.size() > 1 ? report.steps[report.chosen].name + ", " : std::string();
   out += wrap(printable(name + unprofiled_text(report)), style.width, 2, 0) + "\n";
-  out += wrap(report.bottleneck, style.width, 2, 0) + "\n";
-  if (verdict(report.unprofiled_bottleneck) != verdict(report.bottleneck)) {
-    out += wrap("without the profiler " + report.unprofiled_bottleneck, style.width, 2, 0) + "\n";
-  }
+  out += verdict_text(report.verdict, style);
   return out + notes_text(report, style);
 }
 
@@ -179,7 +174,7 @@ void write_members(JsonWriter& json, const TraceReplay& report) {
   json.member_ms("unprofiled_low_ms", u.low).member_ms("unprofiled_high_ms", u.high);
   json.member("unprofiled_origin", u.origin).member_ms("measured_ms", report.measured);
   write_refused(json, report.measured_refused);
-  json.member("bottleneck", report.bottleneck).member("unprofiled_bottleneck", report.unprofiled_bottleneck);
+  write_verdict(json, report.verdict);
 }
 
 void write_json(JsonWriter& json, const TraceReplay& report) {

@@ -7,13 +7,17 @@
 #include "base/readable.hpp"
 #include "report/prediction_parts.hpp"
 #include "report/text_table.hpp"
+#include "report/verdict.hpp"
 
 namespace foretrace::report {
 
 std::string to_text(const analysis::ScaleReport& r, const TextStyle& style) {
   std::string out = headline(r.file, r.step_name, r.device);
   out += fmt::format("\n  one worker {} ms{}; gradients {:.1f} MB; {} over {}",
-                     short_ms(r.measured.value_or(r.unprofiled)), r.measured ? " (measured)" : "",
+                     short_ms(r.without_collectives.value_or(r.measured.value_or(r.unprofiled))),
+                     r.without_collectives ? " (without the collectives of the trace)"
+                     : r.measured          ? " (measured)"
+                                           : "",
                      static_cast<double>(r.gradient_bytes) / 1e6, r.scheme, r.network);
   if (r.servers > 0) out += fmt::format(", {} server{} on separate machines", r.servers, r.servers == 1 ? "" : "s");
   if (r.compression != "none") out += ", " + r.compression + " gradients";
@@ -52,8 +56,9 @@ std::string to_json(const analysis::ScaleReport& r) {
   json.member("device", r.device).member("parallel", r.scheme).member("network", r.network);
   json.member("compression", r.compression).member("gpus_per_node", r.gpus_per_node).member("servers", r.servers);
   json.member("gradient_bytes", r.gradient_bytes).member("whatifs", r.whatifs);
+  write_one_rank(json, r.one_rank);
   json.key("baseline").begin_object().member_ms("traced_ms", r.traced).member_ms("unprofiled_ms", r.unprofiled);
-  json.member_ms("measured_ms", r.measured).end_object().key("predictions").begin_array();
+  json.member_ms("measured_ms", r.measured).member_ms("without_collectives_ms", r.without_collectives).end_object().key("predictions").begin_array();
   for (const whatif::Prediction& p : r.predictions) {
     write_times(json.begin_object().member("workers", p.workers), p);
     json.member_ms("exposed_comm_ms", p.exposed_communication).member_ms("comm_ms", p.communication);

@@ -14,6 +14,7 @@
 #include "report/prediction_parts.hpp"
 #include "report/summary_parts.hpp"
 #include "report/text_table.hpp"
+#include "report/verdict.hpp"
 
 namespace foretrace::report {
 
@@ -38,7 +39,7 @@ std::string headline(const SummaryReport& report, const TextStyle& style) {
   std::string out =
       fmt::format("{}\n{}: {} ms as traced, {}\n", report.file == "-" ? "standard input" : printable(report.file),
                   printable(step.name), format_ms(step.duration), how);
-  if (report.simulated) out += wrap(report.simulated->bottleneck, style.width, 2, 0) + "\n";
+  if (report.simulated) out += verdict_text(report.simulated->verdict, style);
   std::string where = report.device.empty() ? std::string() : printable(report.device);
   const bool known = !report.step_kind.empty() && report.step_kind != "unknown" && report.step_kind != "training";
   const auto add = [&where](std::string text) { where += (where.empty() ? "" : ", ") + std::move(text); };

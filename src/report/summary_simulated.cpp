@@ -13,6 +13,7 @@
 #include "report/prediction_parts.hpp"
 #include "report/summary_parts.hpp"
 #include "report/text_table.hpp"
+#include "report/verdict.hpp"
 
 namespace foretrace::report {
 
@@ -159,17 +160,14 @@ std::string simulated_text(const analysis::SummaryReport& report, const TextStyl
   const host::Unprofiled& u = s.unprofiled;
   const std::string off = s.period ? fmt::format("{:+.2f}% off the period of {} ms", percent_off(s.replayed, *s.period),
                                                  format_ms(*s.period))
-                                   : fmt::format("{:+.2f}%", s.error_pct);
+                          : s.outlasts ? std::string("until the GPU is done, which the range does not wait for")
+                                       : fmt::format("{:+.2f}%", s.error_pct);
   std::string line = fmt::format("replayed {} ms ({}); without the profiler {} ms [{}, {}]", format_ms(s.replayed), off,
                                  format_ms(u.step), format_ms(u.low), format_ms(u.high));
   if (s.measured) line += fmt::format(", measured {} ms", format_ms(*s.measured));
   if (report.unprofiled_samples_per_s) line += fmt::format(", {:.1f} samples/s", *report.unprofiled_samples_per_s);
   std::string out = wrap(line, style.width, 2, 0) + "\n";
   if (!s.measured_refused.empty()) out += wrap(printable(s.measured_refused), style.width, 2, 0) + "\n";
-  const auto verdict = [](const std::string& sentence) { return sentence.substr(0, sentence.find(':')); };
-  if (verdict(s.unprofiled_bottleneck) != verdict(s.bottleneck)) {
-    out += wrap("without the profiler " + s.unprofiled_bottleneck, style.width, 2, 0) + "\n";
-  }
   return out + breakdown_text(s, style) + path_text(s, style);
 }
 
@@ -182,7 +180,7 @@ void write_simulated(JsonWriter& json, const analysis::SummaryReport& report) {
   json.member_ms("unprofiled_high_ms", s.unprofiled.high).member("unprofiled_origin", s.unprofiled.origin);
   json.member_ms("measured_ms", s.measured);
   write_refused(json, s.measured_refused);
-  json.member("bottleneck", s.bottleneck).member("unprofiled_bottleneck", s.unprofiled_bottleneck);
+  write_verdict(json, s.verdict);
   write_parts(json, "breakdown", parts(s.breakdown), s.breakdown.step);
   json.key("gpu_idle_by_cause_ms").begin_object();
   for (std::size_t k = 0; k < graph::kDependencyKinds; ++k) {

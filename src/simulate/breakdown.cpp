@@ -1,11 +1,7 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <vector>
 
 #include "foretrace/simulate/simulate.hpp"
-#include "graph/gpu_work.hpp"
-#include "graph/loading.hpp"
 
 namespace foretrace::simulate {
 
@@ -166,50 +162,6 @@ LowerBounds lower_bounds(const Graph& graph) {
   return {without([](TaskKind k) { return graph::is_gpu(k) && k != TaskKind::kCollective; }),
           without([](TaskKind k) { return k == TaskKind::kCollective; }),
           without([](TaskKind k) { return !graph::is_gpu(k); })};
-}
-
-std::string bottleneck(const Breakdown& b) {
-  constexpr double kOnPath = 80;  // % of the critical path from which on it is said that the GPU alone decides
-  if (b.step <= 0) return "nothing to say: the step has no length";
-  const auto share = [&](Ns part) { return 100.0 * static_cast<double>(part) / static_cast<double>(b.step); };
-  const double launches = share(b.gpu_idle_by_cause[static_cast<std::size_t>(DependencyKind::kLaunch)]);
-  const double idle = share(b.step - b.gpu_busy);
-  if (b.gpu_busy == 0 && b.communication == 0) return fmt::format("CPU only: {}", graph::kNoGpuWork);
-  // Communication that is bare because the CPU launches too slowly to cover it is not what holds the step up.
-  if (share(b.exposed_communication) > 15 && b.path_communication >= b.path_cpu) {
-    return fmt::format(
-        "communication-bound: {:.0f} % of the step nothing but communication runs; the GPU computes {:.0f} % of the "
-        "time",
-        share(b.exposed_communication), share(b.gpu_busy));
-  }
-  if (graph::is_loader_bound(b.exposed_loading, b.step)) {
-    return fmt::format(
-        "loader-bound: {:.0f} % of the step the GPU does nothing while the main thread loads data or waits for it; "
-        "worker processes, or more of them, would load it meanwhile (dataloader)",
-        share(b.exposed_loading));
-  }
-  // Whatever the critical path says: a faster CPU can save no more than the time in which the GPU does nothing.
-  constexpr double kBusy = 90;  // %, from which on that is said
-  const double busy = share(b.gpu_busy + b.exposed_communication);
-  if (busy >= kBusy && share(b.path_gpu) < kOnPath) {
-    return fmt::format("GPU-bound: the GPU works {:.0f} % of the step; a faster CPU gains {:.0f} % at most", busy,
-                       100 - busy);
-  }
-  if (share(b.path_cpu) >= 50) {
-    return fmt::format(
-        "CPU-bound: {:.0f} % of the step the GPU waits for launches; the critical path is {:.0f} % CPU, the GPU is "
-        "idle {:.0f} % of the time",
-        launches, share(b.path_cpu), idle);
-  }
-  if (share(b.path_gpu) >= kOnPath) {
-    return fmt::format(
-        "GPU-bound: the GPU works {:.0f} % of the step; {}", share(b.gpu_busy),
-        busy >= kBusy ? "the CPU is hidden behind it" : fmt::format("a faster CPU gains {:.0f} % at most", 100 - busy));
-  }
-  return fmt::format(
-      "mixed: the critical path is {:.0f} % GPU and {:.0f} % CPU; the GPU is idle {:.0f} % of the step, {:.0f} % "
-      "waiting for launches",
-      share(b.path_gpu), share(b.path_cpu), idle, launches);
 }
 
 }  // namespace foretrace::simulate

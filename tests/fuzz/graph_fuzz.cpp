@@ -42,7 +42,11 @@ void run(const Graph& g) {
   require(!path.empty() && t.start[path.front().task] == 0);
   const foretrace::simulate::Breakdown b = foretrace::simulate::breakdown(ran, t);
   require(b.cpu_only + b.gpu_only + b.both + b.exposed_communication + b.idle == b.step);
-  foretrace::simulate::bottleneck(b);
+  const foretrace::simulate::Bottleneck bound = foretrace::simulate::bottleneck(g);
+  for (const double share : {bound.cpu, bound.gpu, bound.communication, bound.loading, bound.other_ranks, bound.all}) {
+    require(share >= 0 && share <= 1);
+  }
+  require(!bound.sentence().empty());
 }
 
 void read_back(const Graph& g) {

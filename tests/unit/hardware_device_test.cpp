@@ -102,12 +102,17 @@ TEST(Devices, UnknownNamesAreAnswered) {
   const Result<Device> typo = find_device("RTX-4009");
   ASSERT_FALSE(typo);
   EXPECT_THAT(typo.error().hint, HasSubstr("RTX-4090"));
-  for (const auto& [name, near] : {std::pair("B200-SXM", "'B200'"), {"L40", "L40S"}, {"RTX 4070", "RTX-4070-Ti"}}) {
+  for (const auto& [name, near] : {std::pair("B200-SXM", "'B200'"), {"H300", "H200-SXM"}, {"MI400X", "MI300X"}}) {
     const Result<Device> other = find_device(name);
     ASSERT_FALSE(other) << name;
     EXPECT_THAT(other.error().hint, HasSubstr(near)) << name;
   }
-  EXPECT_THAT(find_device("P40").error().hint, testing::Not(HasSubstr("'P4'")));
+  // Of the same family before one that differs by a letter.
+  EXPECT_THAT(find_device("H300").error().hint, testing::Not(HasSubstr("B300")));
+  EXPECT_THAT(find_device("P400").error().hint, testing::Not(HasSubstr("'P4'")));
+  for (const char* name : {"RTX 4070", "NVIDIA GeForce RTX 2070 SUPER", "Quadro RTX 5000", "L40", "P40"}) {
+    EXPECT_TRUE(find_device(name)) << name;
+  }
   const Result<Device> nothing = find_device("abacus");
   ASSERT_FALSE(nothing);
   EXPECT_THAT(nothing.error().hint, HasSubstr("foretrace list devices"));
@@ -199,6 +204,18 @@ TEST(DeviceOfTrace, AnUnknownCapabilityIsThatOfItsMajorVersion) {
   EXPECT_EQ(trace::threads_per_sm(8, 7), 1536);
   EXPECT_EQ(trace::threads_per_sm(12, 1), 1536);
   EXPECT_EQ(trace::threads_per_sm(10, 7), 2048);
+}
+
+// No file describes it, and no board comes near: its architecture tells what an SM does, the rest is guessed and said to be.
+TEST(DeviceOfTrace, AGuessFromArchitectureAndSms) {
+  const Result<DeviceMatch> m = device_of(recorded_on("NVIDIA RTX 700 Ada Generation Laptop GPU", 8, 9, 12, 40));
+  ASSERT_TRUE(m) << m.error().to_string();
+  EXPECT_EQ(m->device.sm_count, 12);
+  EXPECT_THAT(m->how, HasSubstr("guessed"));
+  EXPECT_GT(m->device.guessed_sigma, 0);
+  EXPECT_GT(m->device.tflops_bf16, m->device.tflops_fp32);  // an Ada has tensor cores
+  EXPECT_LT(m->device.bandwidth_gbs, 500);
+  EXPECT_EQ(device_of(recorded_on("NVIDIA H200", 9, 0, 132, 150))->device.guessed_sigma, 0);
 }
 
 TEST(DeviceOfTrace, DeclinedWhenNothingIsNear) {

@@ -319,7 +319,7 @@ TEST(Summary, OfAnExportedFile) {
   ASSERT_TRUE(again->simulated);
   EXPECT_EQ(again->steps[0].name, "ProfilerStep#3");
   EXPECT_EQ(again->simulated->replayed, first.simulated->replayed);
-  EXPECT_EQ(again->simulated->bottleneck, first.simulated->bottleneck);
+  EXPECT_EQ(again->simulated->verdict.traced.sentence(), first.simulated->verdict.traced.sentence());
   EXPECT_EQ(again->gpu_time, first.gpu_time);
   EXPECT_EQ(again->gpu_busy, first.gpu_busy);
   EXPECT_EQ(find(again->phases, "backward").cpu_time, find(first.phases, "backward").cpu_time);

@@ -118,7 +118,7 @@ TEST(OldSchema, RangesAmongOperationsAreRanges) {
   }
   const simulate::Breakdown b = simulate::breakdown(r.graph, simulate::simulate(r.graph));
   EXPECT_GT(b.exposed_loading, 90'000);
-  EXPECT_TRUE(simulate::bottleneck(b).starts_with("loader-bound")) << simulate::bottleneck(b);
+  EXPECT_EQ(simulate::bottleneck(r.graph).by, simulate::BoundBy::kLoading) << simulate::bottleneck(r.graph).sentence();
 }
 
 TEST(OldSchema, WithoutNodesBackwardIsFoundByItsThread) {

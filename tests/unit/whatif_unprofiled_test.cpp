@@ -136,20 +136,6 @@ TEST(MeasuredStep, TheRangeOfWhatCanBeTrue) {
   EXPECT_THAT(step_of(traced * 1e3).error().hint, HasSubstr("microseconds?"));
 }
 
-TEST(Verdict, ABusyGpuIsNotCpuBound) {
-  simulate::Breakdown b;
-  b.step = 100;
-  for (const Ns busy : {90, 96, 100}) {
-    b.gpu_busy = b.both = busy;
-    b.cpu_busy = 100;
-    b.path_cpu = 99;
-    b.path_gpu = 1;
-    EXPECT_THAT(simulate::bottleneck(b), testing::StartsWith("GPU-bound")) << busy;
-  }
-  b.gpu_busy = b.both = 60;
-  EXPECT_THAT(simulate::bottleneck(b), testing::StartsWith("CPU-bound"));
-}
-
 TEST(LargestBatch, DoesNotDependOnTheFactorAskedFor) {
   Result<trace::Trace> trace = trace::load(std::string(FORETRACE_SOURCE_DIR) + "/examples/resnet50-h200.json.gz");
   ASSERT_TRUE(trace);

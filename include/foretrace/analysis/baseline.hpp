@@ -17,6 +17,7 @@
 #include "foretrace/base/result.hpp"
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/host/measured_step.hpp"
+#include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/trace.hpp"
 #include "foretrace/whatif/model.hpp"
 #include "foretrace/whatif/whatif.hpp"
@@ -59,6 +60,24 @@ class StepGraphs {
 /// The graph an exported file holds; an error when it holds none.
 Result<graph::Graph> embedded_graph(const trace::Trace& trace);
 
+/// What the step's length follows: of the step without the profiler, which every answer is about, and as traced. Computed
+/// here for every report.
+struct StepVerdict {
+  simulate::Bottleneck unprofiled, traced;
+};
+/// `traced`: the graph as built. `unprofiled`: the same with the profiler's time taken off.
+StepVerdict step_verdict(const trace::Trace& trace, const graph::Graph& traced, const graph::Graph& unprofiled);
+
+/// The job a trace is one rank of. What-ifs change this rank alone.
+struct OneRank {
+  std::optional<std::int64_t> rank;
+  std::optional<std::int64_t> ranks;  ///< of the job; nothing when the trace shows communication and does not say with how many
+  /// "rank 3 of 8 alone: …"
+  [[nodiscard]] std::string sentence() const;
+};
+/// Nothing when the step belongs to no job.
+std::optional<OneRank> one_rank_of_job(const trace::Trace& trace, const graph::Graph& graph);
+
 /// The figures of a step that every report shows.
 struct StepFigures {
   std::string file;
@@ -73,6 +92,8 @@ struct StepFigures {
   std::optional<memory::Composition> peak_parts;
   double memory_gb = 0;  ///< of the GPU; 0 when unknown
   std::vector<whatif::FamilyTime> gpu_families;
+  StepVerdict verdict;
+  std::optional<OneRank> one_rank;
 };
 
 struct Baseline {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/base/result.hpp"
 #include "foretrace/base/types.hpp"
 #include "foretrace/graph/graph.hpp"
@@ -102,7 +103,9 @@ struct DoctorReport {
     simulate::Limits limits;
     Ns hand_overs = 0;         ///< of the frozen time: between threads
     std::optional<Ns> period;  ///< where the GPU runs behind the CPU
+    StepVerdict verdict;
     bool ramp_up = false;
+    bool outlasts = false;  ///< the GPU still works when the range ends, and no later step shows for how long
     /// Distances of more than 50 us without a cause, longest first: "4.8 ms in front of X on GPU 0 stream 7".
     std::vector<std::string> unexplained_waits;
   };

@@ -4,6 +4,7 @@
 //   FORETRACE_TRY(GpusReport r, compare_gpus(base, {.targets = {"A100-SXM4-80GB", "H100-SXM5"}, .whatifs = {"amp"}}));
 //   r.baseline;  r.predictions.size();
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -66,6 +67,7 @@ struct GpusReport {
   std::string from_device;  ///< the device file, "H200-SXM"
   std::string how;          ///< how the device was identified
   Ns baseline = 0;          ///< the step without the profiler on `from`
+  std::optional<OneRank> one_rank;
   std::vector<std::string> whatifs;
   GpuOrder order = GpuOrder::kTime;
   bool watts = false;
@@ -87,12 +89,16 @@ struct ScaleReport {
   std::int64_t gradient_bytes = 0;
   int gpus_per_node = 1;
   int servers = 0;
+  std::optional<OneRank> one_rank;
   std::vector<std::string> whatifs;  ///< changes every worker makes
-  double change_speedup = 1;         ///< of one worker with them
+  double change_speedup = 1;         ///< of one worker with them, and without the collectives of the trace
+  std::optional<Ns> without_collectives;  ///< one worker's step, where the trace is of several
   std::vector<whatif::Prediction> predictions;
   std::vector<std::pair<int, std::string>> declined;  ///< workers, reason
-  /// One worker's step, with the same changes, over this one.
-  [[nodiscard]] double efficiency(const whatif::Prediction& p) const { return p.speedup / change_speedup; }
+  /// One worker's step, with the same changes, over this one; at most 1.
+  [[nodiscard]] double efficiency(const whatif::Prediction& p) const {
+    return std::min(1.0, p.speedup / change_speedup);
+  }
 };
 
 /// One prediction per worker count. `network`: what collectives cost there; `changes`: made by every worker.

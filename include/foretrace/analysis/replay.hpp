@@ -79,10 +79,6 @@ struct OpenStep {
 /// `number`: as in ProfilerStep#N, else the median step. Fails as StepGraphs::open and StepGraphs::choose do.
 Result<OpenStep> open_step(const trace::Trace& trace, const trace::Steps& steps, std::optional<std::int64_t> number);
 
-/// The bottleneck of the step as it runs without the profiler.
-std::string bottleneck_without_profiler(const graph::Graph& graph, const host::Unprofiled& unprofiled,
-                                        const host::CpuPrior& prior);
-
 // replay: every step of a trace simulated unchanged and compared with the trace, and the step without the profiler.
 //
 // The graph keeps the device's gaps and latencies as measured, so matching the trace is necessary but not sufficient. Two
@@ -148,8 +144,7 @@ struct TraceReplay {
   host::Unprofiled unprofiled;
   std::optional<Ns> measured;    ///< the real step, where known
   std::string measured_refused;  ///< why the recorder's measurement is not used; empty when it is, or there is none
-  std::string bottleneck;        ///< of the step as traced
-  std::string unprofiled_bottleneck;
+  StepVerdict verdict;
 
   [[nodiscard]] double mean_abs_error_pct() const;
   /// What the builder could not explain or left out, summed over the steps; counts of the whole trace taken once.

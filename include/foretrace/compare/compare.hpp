@@ -18,6 +18,7 @@
 #include "foretrace/base/result.hpp"
 #include "foretrace/base/types.hpp"
 #include "foretrace/host/measured_step.hpp"
+#include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/trace.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
@@ -46,6 +47,7 @@ struct Side {
   std::optional<std::int64_t> peak_bytes;
   std::uint64_t launches = 0;  ///< kernels and copies of a step
   std::uint64_t syncs = 0;     ///< calls that wait for the GPU
+  simulate::Bottleneck bottleneck;  ///< of the first file's step, without the profiler
 };
 
 enum class CauseKind : std::uint8_t {

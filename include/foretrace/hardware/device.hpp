@@ -42,6 +42,10 @@ struct Device {
   double nvlink_gbs = 0;  ///< both directions together
   double power_w = 0;
   double usd_per_hour = 0;
+  /// Known when a trace comes from it or when it is asked for; `foretrace gpus` does not list it by itself.
+  bool recognised_only = false;
+  /// Above 0: no file describes this GPU, and its clock and bandwidth are guesses. The spread of their logarithm.
+  double guessed_sigma = 0;
   std::string price_source;  ///< "2026-11-09, provider, on demand": begins with its date
   std::string source;
 

@@ -105,8 +105,39 @@ struct LowerBounds {
 };
 LowerBounds lower_bounds(const graph::Graph& graph);
 
-/// "CPU-bound: 38 % of the step the GPU waits for launches."
-std::string bottleneck(const Breakdown& breakdown);
+/// What the length of a step follows.
+enum class BoundBy : std::uint8_t {
+  kNothing,        ///< the step has no length
+  kCpu,            ///< more than half of a saving in CPU time reaches the step; the same for the next three
+  kGpu,            ///< kernels and copies
+  kCommunication,  ///< collectives; their transfer only, where it is known
+  kLoading,        ///< data loading on the main thread
+  kOtherRanks,     ///< waiting for other ranks inside collectives
+  kMixed,          ///< no single one of them
+  kWaits,          ///< none of them together: distances that nothing in the trace explains
+};
+/// "cpu", "gpu", "communication", "loading", "other_ranks", "mixed", "waits", "nothing".
+std::string_view to_string(BoundBy bound);
+
+/// What would shorten a step, from simulations in which one resource takes 10 % less time. No share exceeds the resource's
+/// share of the critical path.
+///
+///   Bottleneck b = bottleneck(graph);
+///   b.sentence();   // "CPU-bound: 10 % less CPU time shortens the step by 9.1 %, 10 % less GPU time by 0.2 %; the GPU is busy 38 % …"
+struct Bottleneck {
+  static constexpr double kSaving = 0.1;  ///< small enough for a step to keep its shape, large enough not to be rounding
+  BoundBy by = BoundBy::kNothing;
+  Ns step = 0;
+  /// What part of a saving in a resource reaches the step, 0 to 1.
+  double cpu = 0, gpu = 0, communication = 0, loading = 0, other_ranks = 0;
+  double all = 0;       ///< in all of them at once; the rest are waits
+  double gpu_busy = 0;  ///< share of the step in which the GPU computes or copies
+  bool on_gpu = false;  ///< the step has GPU work or communication
+  [[nodiscard]] std::string sentence() const;
+};
+/// The graph of one step (not repeated), which must have passed graph::verify. `transfer`: by task, the part of a collective
+/// that moves data; the rest of it waits for other ranks. Empty: all of it moves data.
+Bottleneck bottleneck(const graph::Graph& graph, const Options& options = {}, std::span<const Ns> transfer = {});
 
 // Whether a graph can move. A replay keeps what no rule explains as a distance, so that it meets the trace even where a
 // queue was swallowed by one such distance; then it is exact and inert. Three simulations with costs at zero tell:

@@ -7,6 +7,7 @@
 
 #include "base/readable.hpp"
 #include "graph/gpu_work.hpp"
+#include "trace/machine.hpp"
 
 namespace foretrace::analysis {
 namespace {
@@ -19,6 +20,10 @@ using Maybe = std::optional<Finding>;
 
 Maybe no_kernels(const Facts& f) {
   if (f.gpu_work() > 0) return {};
+  if (const std::string_view other = trace::other_accelerator(*f.trace); !other.empty()) {
+    return Finding{"other_accelerator", Weight::kBlocks, fmt::format("this is the profile of a {}", other),
+                   "foretrace has models of GPUs only: it can show the timeline, and predict nothing from it.", ""};
+  }
   return Finding{"no_kernels", Weight::kBlocks, fmt::format("{}, nor anywhere in the trace", graph::kNoGpuWork),
                  "Without kernels there is nothing to replay or to change: foretrace predicts steps that run on a GPU.",
                  f.trace->partial
@@ -250,6 +255,11 @@ std::vector<Finding> check_all(const Facts& facts) {
   if (facts.from_export) findings.clear();
   for (Finding& finding : check_graph(facts)) findings.push_back(std::move(finding));
   for (Finding& finding : check_waits(facts)) findings.push_back(std::move(finding));
+  // Where another finding names the reason, "declined" adds nothing to it.
+  const bool named = std::any_of(findings.begin(), findings.end(), [](const Finding& f) {
+    return f.weight == Weight::kBlocks && f.name != "no_predictions";
+  });
+  if (named) std::erase_if(findings, [](const Finding& f) { return f.name == "no_predictions"; });
   name_remedies(*facts.trace, findings);
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.weight < b.weight; });

@@ -70,6 +70,8 @@ struct Facts {
   graph::StepNature nature;                               ///< of the median step
   std::string no_replay;                                  ///< why there is none
   bool step_on_gpu = false;                               ///< the replayed step has GPU work
+  bool step_trains = false;                               ///< it has a backward pass or an optimizer
+  std::string no_predictions;                             ///< why what-ifs decline it; empty when they answer
   std::string measured_refused;                           ///< why the recorder's measured step is not used
   Ns gpu_time = 0;                                        ///< of the replayed step
   std::vector<std::pair<std::string, Ns>> without_model;  ///< kernels of it in no family, longest first

@@ -15,6 +15,8 @@
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/work/work.hpp"
 #include "graph/gpu_work.hpp"
+#include "trace/machine.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::analysis {
 namespace {
@@ -40,6 +42,7 @@ Maybe replay_off(const Facts& f) {
   if (!f.replay || std::abs(f.replay->error_pct) <= 2) return {};
   // Where the GPU runs behind the CPU the range is not what a replay should meet.
   if (f.replay->period && std::abs(percent_off(f.replay->replayed, *f.replay->period)) <= 2) return {};
+  if (f.replay->outlasts) return {};
   return Finding{
       "replay_off", Weight::kCosts,
       fmt::format("{} replays in {} ms instead of {}, {:+.1f}%", f.replay->step, format_ms(f.replay->replayed),
@@ -48,6 +51,17 @@ Maybe replay_off(const Facts& f) {
       "in which the GPU's queue still fills up are not in it.",
       "look at the other steps with `foretrace replay` and choose one with --step N; skip ramp-up: "
       "schedule(skip_first=10, wait=1, warmup=1, active=3)"};
+}
+
+Maybe gpu_outlasts_range(const Facts& f) {
+  if (!f.replay || !f.replay->outlasts) return {};
+  return Finding{
+      "gpu_outlasts_range", Weight::kNote,
+      fmt::format("the work that {} launches in {} ms takes {} ms until the GPU is done", f.replay->step,
+                  format_ms(f.replay->traced), format_ms(f.replay->replayed)),
+      "Launches return before the work is done, so the range of the step is shorter than the step. Steps in a row cannot "
+      "follow faster than the GPU works: predictions start from that time.",
+      "record several steps in a row, or end the step with torch.cuda.synchronize()"};
 }
 
 Maybe unexplained_lags(const Facts& f) {
@@ -131,7 +145,7 @@ Maybe without_model(const Facts& f) {
 
 Maybe step_without_gpu(const Facts& f) {
   if (!f.replay || f.step_on_gpu || f.gpu_work() == 0) return {};
-  return Finding{"step_without_gpu", f.only_step() ? Weight::kBlocks : Weight::kCosts,
+  return Finding{"step_without_gpu", Weight::kBlocks,
                  fmt::format("{}: {}", f.replay->step, graph::kNoGpuWork),
                  "Predictions start from this step by default, and nothing can be predicted from it.",
                  f.only_step() ? "name the range that encloses a step with --steps-by NAME, or record again"
@@ -145,9 +159,19 @@ Maybe measured_refused(const Facts& f) {
                  "give the time of a step with --measured-ms X, or record again"};
 }
 
-constexpr Check kChecks[] = {from_export,      no_graph,         step_without_gpu, replay_off,
-                             measured_refused, unexplained_lags, refuted_waits,    border_work,
-                             dropped_shares,   foreign_events,   without_model};
+// What no other check has explained already.
+Maybe no_predictions(const Facts& f) {
+  if (f.no_predictions.empty() || !f.step_on_gpu) return {};
+  const bool other = !trace::other_accelerator(*f.trace).empty();
+  return Finding{"no_predictions", Weight::kBlocks, f.no_predictions,
+                 "What-ifs are declined for this step; its breakdown and timeline can be shown.",
+                 other ? "" : f.only_step() ? "record a step of a rank that computes on the GPU"
+                                            : "choose another step: --step N"};
+}
+
+constexpr Check kChecks[] = {from_export,      no_graph,         step_without_gpu, no_predictions, replay_off, gpu_outlasts_range,
+                             measured_refused, unexplained_lags, refuted_waits,    border_work,    dropped_shares,
+                             foreign_events,   without_model};
 
 // Kernels whose family neither their operation nor their name tells.
 void list_without_model(Facts& facts, const graph::Graph& graph) {
@@ -165,6 +189,28 @@ void list_without_model(Facts& facts, const graph::Graph& graph) {
   facts.without_model.assign(by_name.begin(), by_name.end());
   std::stable_sort(facts.without_model.begin(), facts.without_model.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
+}
+
+// Whether what-ifs will answer, asked as they ask, and what the step's length follows.
+void ask_predictions(Facts& facts, const graph::Graph& graph, const trace::Step& step, DoctorReport::Replay& replay) {
+  const trace::Trace& trace = *facts.trace;
+  const Result<host::Measured> measured = host::measured_step(trace, graph, replay.replayed, std::nullopt);
+  if (measured) facts.measured_refused = measured->refused;
+  if (facts.from_export) {
+    if (!measured) return;
+    const host::Unprofiled real = host::unprofiled(graph, measured->step, measured->prior);
+    replay.verdict = step_verdict(trace, graph, host::apply(graph, real.factors, measured->prior));
+    return;
+  }
+  const Result<Baseline> baseline = make_baseline(trace, step, graph, std::nullopt);
+  if (!baseline) {
+    facts.no_predictions = baseline.error().message;
+    return;
+  }
+  replay.verdict = baseline->figures.verdict;
+  if (const Status can = whatif::Predictor::check(baseline->model, true); !can) {
+    facts.no_predictions = can.error().message;
+  }
 }
 
 }  // namespace
@@ -187,13 +233,14 @@ void replay_median_step(Facts& facts) {
   replay.traced = graph->traced;
   replay.replayed = simulate::steady_state(*graph).timeline.step;
   replay.error_pct = percent_off(replay.replayed, replay.traced);
+  replay.outlasts = graph->periodic && graph->period <= 0 && replay.replayed > replay.traced;
   examine_waits(*graph, replay);
   if (!facts.from_export) facts.nature = graph::step_nature(*facts.trace, *graph);
   facts.step_on_gpu = graph::has_gpu_work(*graph);
-  if (const Result<host::Measured> measured =
-          host::measured_step(*facts.trace, *graph, replay.replayed, std::nullopt)) {
-    facts.measured_refused = measured->refused;
+  for (const graph::Phase phase : graph->phase) {
+    facts.step_trains = facts.step_trains || phase == graph::Phase::kBackward || phase == graph::Phase::kOptimizer;
   }
+  ask_predictions(facts, *graph, graphs->steps().steps[graphs->median()], replay);
   list_without_model(facts, *graph);
   replay.tasks = graph->size();
   replay.dependencies = graph->dependencies();

@@ -1,6 +1,7 @@
 #include <string_view>
 
 #include "analysis/doctor/checks.hpp"
+#include "trace/machine.hpp"
 
 namespace foretrace::analysis {
 
@@ -95,6 +96,28 @@ constexpr Remedy kXla[] = {
      "jax.profiler.trace(DIR, profiler_options=options)"},
 };
 
+constexpr Remedy kTensorFlow[] = {
+    {"no_kernels",
+     "tf.profiler.experimental.start(DIR) around steps that run on a GPU; CUPTI must be installed and no other profiler "
+     "be running"},
+    {"no_predictions", "give the profile of a worker that computes on the GPU (plugins/profile/…/HOST.xplane.pb)"},
+    {"no_cpu", "tf.profiler.experimental.ProfilerOptions(host_tracer_level=2)"},
+    {"partial", "let tf.profiler.experimental.stop() return before the program ends or the file is copied"},
+    {"no_profiler_step",
+     "with tf.profiler.experimental.Trace(\"train\", step_num=i, _r=1): … around each step; or name the range that "
+     "encloses a step with --steps-by"},
+    {"waited_for_missing_work", "record several steps in a row"},
+    {"steps_cut_off", "read a result of the last step before tf.profiler.experimental.stop()"},
+    {"steps_vary", "warm up before tf.profiler.experimental.start(): run the step ten times"},
+    {"one_step", "record three steps or more between start() and stop()"},
+    {"no_shapes", "TensorFlow's executor records none; with tf.function(jit_compile=True) the compiled program has them"},
+    {"no_layers", "with tf.name_scope(\"block0\"): … in the model's code, and tf.function(jit_compile=True)"},
+    {"orphan_kernels", "read a result before tf.profiler.experimental.start()"},
+    {"no_distributed_info", "one xplane file per worker is under DIR/plugins/profile/…; give them all"},
+    {"one_rank_of_many", "give the .xplane.pb files of all workers"},
+    {"python_stacks", "tf.profiler.experimental.ProfilerOptions(python_tracer_level=0)"},
+};
+
 template <std::size_t N>
 void use(const Remedy (&table)[N], std::vector<Finding>& findings) {
   for (Finding& finding : findings) {
@@ -109,6 +132,7 @@ void use(const Remedy (&table)[N], std::vector<Finding>& findings) {
 void name_remedies(const trace::Trace& trace, std::vector<Finding>& findings) {
   if (trace.format == "nsight") use(kNsight, findings);
   if (trace.format == "xplane" || trace.format == "xla-json") use(kXla, findings);
+  if (trace::framework_of(trace) == trace::Framework::kTensorFlow) use(kTensorFlow, findings);
 }
 
 }  // namespace foretrace::analysis

@@ -41,7 +41,7 @@ Maybe frozen(const Facts& f) {
   const bool declined = f.replay->limits.frozen_pct() > 100 * whatif::kMostFrozenShare;
   return Finding{
       "frozen",
-      declined && f.only_step() ? Weight::kBlocks : Weight::kCosts,
+      declined ? Weight::kBlocks : Weight::kCosts,
       fmt::format("{:.0f} % of {} are waits that no change shortens", f.replay->limits.frozen_pct(), f.replay->step),
       fmt::format("Predictions underestimate what a change gains, and their bands are wider; above {:.0f} % they are "
                   "declined. {}",

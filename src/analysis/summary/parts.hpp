@@ -20,7 +20,7 @@ void summarise_memory(const SummaryInput& input, SummaryReport& report);
 /// Phases, layers, operations, kernels.
 void summarise_work(const SummaryInput& input, SummaryReport& report);
 /// Breakdown, critical path, bounds, the step without the profiler.
-SimulatedStep summarise_simulation(const ReplayedStep& analysis, std::optional<Ns> measured,
+SimulatedStep summarise_simulation(const trace::Trace& trace, const ReplayedStep& analysis, std::optional<Ns> measured,
                                    const host::CpuPrior& prior);
 
 /// "(forward)": how work that belongs to no layer is listed.

@@ -59,7 +59,7 @@ Result<SummaryReport> summarise(const trace::Trace& trace, const OpenStep& open,
     if (input.own_events) report.step_kind = to_string(graph::step_nature(trace, replayed->graph).kind);
     FORETRACE_TRY(const host::Measured measured,
                   host::measured_step(trace, replayed->graph, replayed->replayed(), options.measurements));
-    report.simulated = summarise_simulation(*replayed, measured.step, measured.prior);
+    report.simulated = summarise_simulation(trace, *replayed, measured.step, measured.prior);
     if (measured.recorded) report.simulated->unprofiled.origin = "recorder";
     report.simulated->measured_refused = measured.refused;
     if (input.own_events) name_gaps(trace, replayed->graph, *report.simulated);

@@ -225,15 +225,16 @@ std::string no_layer_name(Phase phase) {
 
 void summarise_work(const SummaryInput& input, SummaryReport& report) { WorkTables(input, report).run(); }
 
-SimulatedStep summarise_simulation(const ReplayedStep& a, std::optional<Ns> measured, const host::CpuPrior& prior) {
+SimulatedStep summarise_simulation(const trace::Trace& trace, const ReplayedStep& a, std::optional<Ns> measured,
+                                   const host::CpuPrior& prior) {
   SimulatedStep out;
   out.replayed = a.replayed();
   out.error_pct = a.error_pct();
   if (a.graph.periodic && a.graph.period > 0) out.period = a.graph.period;
+  out.outlasts = a.graph.periodic && a.graph.period <= 0 && out.replayed > a.graph.traced;
   out.measured = measured;
   out.unprofiled = host::unprofiled(a.graph, measured, prior);
-  out.bottleneck = simulate::bottleneck(a.breakdown);
-  out.unprofiled_bottleneck = bottleneck_without_profiler(a.graph, out.unprofiled, prior);
+  out.verdict = step_verdict(trace, a.graph, host::apply(a.graph, out.unprofiled.factors, prior));
   out.breakdown = a.breakdown;
   out.bounds = a.bounds;
   out.path_length = a.path.size();

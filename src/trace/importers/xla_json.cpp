@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "trace/importers/importer.hpp"
 #include "trace/importers/xla_rows.hpp"
+#include "trace/machine.hpp"
 
 namespace foretrace::trace {
 
@@ -28,10 +29,12 @@ class Converter {
     std::vector<std::uint32_t> of_host;
     const std::uint16_t about = out_.rows.category("", EventKind::kMetadata);
     const std::uint16_t derived = out_.rows.category("xla_derived", EventKind::kOther);
+    bool tpu = false;
     for (std::uint32_t e = 0; e < f_.size(); ++e) {
       const Lane& lane = f_.lanes[f_.events.lane[e].index()];
       const std::string_view plane = f_.strings[lane.process_name];
       const std::optional<std::int64_t> gpu = xla_gpu(plane);
+      tpu = tpu || plane.starts_with("/device:TPU:");
       const std::optional<std::int64_t> stream = xla_stream(f_.strings[lane.name]);
       EventRow row;
       row.start = f_.events.start[e];
@@ -52,6 +55,7 @@ class Converter {
         of_host.push_back(e);
       }
     }
+    if (tpu) t_.metadata.emplace_back(kAcceleratorKey, "\"TPU\"");
     // The GPU first: what it did tells which rows of the host are launches.
     out_.add_works(works);
     for (const std::uint32_t e : of_host) host(e, f_.lanes[f_.events.lane[e].index()]);

@@ -12,6 +12,7 @@
 #include "trace/importers/proto_wire.hpp"
 #include "trace/importers/xla_rows.hpp"
 #include "trace/importers/xplane_file.hpp"
+#include "trace/machine.hpp"
 
 namespace foretrace::trace {
 
@@ -110,6 +111,7 @@ class Reader : public XplaneFile {
     if (!gpu.name.empty() || gpu.sm_count > 0) t_.devices.push_back(gpu);
 
     const bool tpu = plane.name.starts_with("/device:TPU");
+    if (tpu) t_.metadata.emplace_back(kAcceleratorKey, "\"TPU\"");
     const std::uint16_t derived = out_.rows.category("xla_derived", EventKind::kOther);
     std::vector<XlaWork> works;
     Event event;

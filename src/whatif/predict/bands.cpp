@@ -239,8 +239,9 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
     deviations.add_whole(std::string(kCombinedFamily), residuals.sigma(kCombinedFamily) * std::sqrt(more),
                          "several changes affect each other");
   }
+  // What the model says of a GPU that no file describes is off by as much as boards of its architecture differ.
   if (!base.device_guess.empty()) {
-    const double sigma = Residuals::unmeasured();
+    const double sigma = base.device.guessed_sigma > 0 ? base.device.guessed_sigma : Residuals::unmeasured();
     deviations.add(std::string(kUnknownGpuFamily), sigma, gpu_why(base), [&](std::size_t t) {
       return graph::is_gpu(g.kind[t]) && g.origin[t] >= Origin::kScaled ? sigma : 0.0;
     });

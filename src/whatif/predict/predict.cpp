@@ -118,8 +118,21 @@ void keep_first(std::vector<std::string>& list) {
 }  // namespace
 
 Status Predictor::check(const Model& base, bool changes) {
+  if (base.trace != nullptr) {
+    if (const std::string_view other = trace::other_accelerator(*base.trace); !other.empty()) {
+      return fail(ErrorCode::kDeclined, fmt::format("this is the profile of a {}; foretrace has models of GPUs only. "
+                                                    "`foretrace summary` and `foretrace export` show its timeline",
+                                                    other));
+    }
+  }
   if (changes && !graph::has_gpu_work(base.graph)) {
     return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork));
+  }
+  const auto computes = [](graph::TaskKind k) {
+    return k == graph::TaskKind::kKernel || k == graph::TaskKind::kCollective;
+  };
+  if (changes && std::none_of(base.graph.kind.begin(), base.graph.kind.end(), computes)) {
+    return fail(ErrorCode::kDeclined, "the step copies data to or from the GPU and runs no kernel there");
   }
   if (base.frozen_share() > kMostFrozenShare) {
     return fail(
@@ -158,6 +171,9 @@ Result<Model> apply_use(Model model, const Use& use, const std::string& target, 
     model.not_modelled.push_back(std::move(why));
     how = {use.text, 0, 0};
     return model;
+  }
+  if (is_tensorflow(model) && !changes_machine(whatif)) {
+    return declined("this is a TensorFlow program; changes of programs are known for PyTorch and JAX");
   }
   if (!whatif.whole_program.empty() && is_compiled(model)) return declined(whatif.whole_program);
   // A use that a program built itself (N workers of a search) knows what it asks for.

@@ -1,0 +1,12 @@
+#pragma once
+// What two names of one GPU have in common.
+
+#include <string>
+#include <string_view>
+
+namespace foretrace::hardware {
+
+/// Without vendor, case and separators: "NVIDIA H100 80GB HBM3" -> "h10080gbhbm3".
+std::string device_key(std::string_view name);
+
+}  // namespace foretrace::hardware
