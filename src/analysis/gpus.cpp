@@ -217,6 +217,7 @@ Result<GpusReport> compare_gpus(Baseline b, const GpusOptions& options) {
   r.step_name = b.figures.step_name;
   r.from_device = b.model.device.name;
   r.baseline = b.figures.measured.value_or(b.figures.unprofiled);
+  r.steadiness = b.figures.steadiness;
   r.whatifs = options.whatifs;
   r.order = options.order;
   r.watts = options.watts;

@@ -13,6 +13,7 @@ ScaleReport scale_report(const Baseline& baseline, const whatif::Parallelism& ho
   r.device = baseline.figures.device;
   r.traced = baseline.figures.traced;
   r.unprofiled = baseline.figures.unprofiled;
+  r.steadiness = baseline.figures.steadiness;
   r.measured = baseline.figures.measured;
   r.scheme = std::string(to_string(how.scheme));
   r.compression = std::string(to_string(how.compression));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace foretrace::graph {
 
@@ -114,10 +115,10 @@ std::vector<StepPace> find_paces(const TraceIndex& index, const trace::Steps& st
 
 std::size_t GraphBuilder::median() const {
   std::vector<std::size_t> order;
-  for (const bool ramp_up : {false, true}) {
+  for (const auto& [cold_ones, ramp_up] : {std::pair(false, false), {false, true}, {true, false}, {true, true}}) {
     if (!order.empty()) break;
     for (std::size_t i = 0; i < paces_.size(); ++i) {
-      if (paces_[i].ramp_up == ramp_up) order.push_back(i);
+      if (cold(i) == cold_ones && paces_[i].ramp_up == ramp_up) order.push_back(i);
     }
   }
   if (order.empty()) return 0;

@@ -3,6 +3,7 @@
 //
 //   bursts       other threads working for the main one           rules/threads.cpp
 //   tiles        CPU lanes become tasks                           rules/cpu_tiling.cpp
+//   startup      start-up work of a cold step is taken out        rules/startup.cpp
 //   recorded     what the profiler wrote in each of them          rules/recorded.cpp
 //   streams      GPU work becomes tasks, border work included     rules/streams.cpp, rules/unrecorded.cpp
 //   waits        event record -> stream wait                      rules/stream_waits.cpp
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "foretrace/graph/graph.hpp"
+#include "graph/startup.hpp"
 #include "graph/trace_index.hpp"
 
 namespace foretrace::graph {
@@ -47,6 +49,7 @@ struct StepWork {
 
 struct StepState {
   const TraceIndex& index;
+  const StartupIndex& startup;
   const BuildOptions& options;
   Graph& graph;
   const trace::Steps& steps;
@@ -91,6 +94,10 @@ struct StepState {
   [[nodiscard]] bool held_by_missing_work(const GpuWork& w) const {
     return w.call != kNone && index.calls[w.call].begin < missing_until && w.begin >= missing_until;
   }
+  /// Whether the delay of this work is start-up: its kernel was launched for the first time in a cold step.
+  [[nodiscard]] bool held_by_startup(const GpuWork& w) const {
+    return w.call != kNone && startup.cold(which) && startup.kind(w.call) != StartupKind::kNone;
+  }
   /// Whether a trace lane belongs to the process whose step this is.
   [[nodiscard]] bool ours(std::uint32_t trace_lane) const {
     return main == kNone || trace().lanes[trace_lane].pid == trace().lanes[main].pid;
@@ -121,6 +128,7 @@ Counterpart counterpart(const StepState& state, std::uint32_t work);
 
 void find_bursts(StepState& state);
 void tile_cpu_lanes(StepState& state);
+void take_out_startup(StepState& state);
 void count_recorded(StepState& state);
 void find_unrecorded(StepState& state);  // part of the next
 void place_gpu_work(StepState& state);

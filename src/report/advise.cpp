@@ -67,7 +67,7 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
   } else if (r.advised.memory_limit) {
     out += ", peak unknown; the GPU has " + gigabytes(r.advised.memory_limit);
   }
-  out += "\n" + refused_text(b, style) + "\n";
+  out += "\n" + baseline_notes(b, style) + "\n";
 
   TextTable table({{"what if", Align::kLeft, true},
                    {"ms"},

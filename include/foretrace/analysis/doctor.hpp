@@ -84,7 +84,8 @@ struct DoctorReport {
     std::string name;
     std::int64_t number = 0;
     Ns duration = 0;
-    Ns waited = 0;  ///< left out of the duration: waiting for work that is not in the file
+    Ns waited = 0;      ///< left out of the duration: waiting for work that is not in the file
+    bool cold = false;  ///< start-up work makes up a notable part of it
   };
   std::vector<StepRow> steps;
   std::string step_source;                            ///< "ProfilerStep ranges"
@@ -102,6 +103,7 @@ struct DoctorReport {
     Ns hand_overs = 0;         ///< of the frozen time: between threads
     std::optional<Ns> period;  ///< where the GPU runs behind the CPU
     bool ramp_up = false;
+    std::string cold_refusal;  ///< why nothing is predicted from the step; empty when something is
     /// Distances of more than 50 us without a cause, longest first: "4.8 ms in front of X on GPU 0 stream 7".
     std::vector<std::string> unexplained_waits;
   };

@@ -211,7 +211,9 @@ Maybe no_collective_sizes(const Facts& f) {
 }
 
 // In the order they are reported; heavier ones come first.
-constexpr Check kChecks[] = {no_kernels,
+constexpr Check kChecks[] = {cold_step,
+                             allocator,
+                             no_kernels,
                              no_cpu,
                              partial,
                              several_processes,
@@ -236,6 +238,7 @@ constexpr Check kChecks[] = {no_kernels,
                              one_rank_of_many,
                              no_collective_sizes,
                              python_stacks,
+                             cold_steps_left_out,
                              steps_vary,
                              one_step,
                              no_training,

@@ -66,6 +66,7 @@ struct Facts {
 
   bool from_export = false;  ///< `foretrace export` wrote the file; its graph is inside
   std::optional<DoctorReport::Replay> replay;
+  std::vector<bool> cold;                                 ///< by step: start-up work makes up a notable part of it
   std::string no_replay;                                  ///< why there is none
   bool step_on_gpu = false;                               ///< the replayed step has GPU work
   std::string measured_refused;                           ///< why the recorder's measured step is not used

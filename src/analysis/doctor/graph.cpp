@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "analysis/doctor/checks.hpp"
+#include "analysis/steadiness.hpp"
 #include "base/readable.hpp"
 #include "base/statistics.hpp"
 #include "foretrace/analysis/baseline.hpp"
@@ -177,6 +178,8 @@ void replay_median_step(Facts& facts) {
     facts.no_replay = graphs.error().message;
     return;
   }
+  facts.cold.resize(graphs->steps().steps.size());
+  for (std::size_t i = 0; i < facts.cold.size(); ++i) facts.cold[i] = graphs->cold(i);
   const Result<graph::Graph> graph = graphs->graph(graphs->median());
   if (!graph) {
     facts.no_replay = graph.error().message;
@@ -187,6 +190,7 @@ void replay_median_step(Facts& facts) {
   replay.traced = graph->traced;
   replay.replayed = simulate::steady_state(*graph).timeline.step;
   replay.error_pct = percent_off(replay.replayed, replay.traced);
+  replay.cold_refusal = cold_refusal(*graph, replay.replayed);
   examine_waits(*graph, replay);
   facts.step_on_gpu = graph::has_gpu_work(*graph);
   if (const Result<host::Measured> measured =

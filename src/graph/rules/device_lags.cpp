@@ -178,7 +178,7 @@ class LagRule {
     if (called) binding = {w.begin, Cause::kLaunch, {}, w.begin};
     if (binding.cause != Cause::kLaunch)
       work.free = shared ? w.begin - trace::default_latencies().kernel_gap : binding.satisfied;
-    const bool held = binding.cause == Cause::kLaunch && s_.held_by_missing_work(w);
+    const bool held = binding.cause == Cause::kLaunch && (s_.held_by_missing_work(w) || s_.held_by_startup(w));
     const bool unexplained = !shared && !called && !held && lag > trace::kLongestLatency;
     if (unexplained) {
       ++s_.graph.notes.unexplained_lags;
