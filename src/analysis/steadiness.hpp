@@ -11,7 +11,8 @@ namespace foretrace::analysis {
 
 /// What to record instead of a cold step, with torch.profiler.
 inline constexpr std::string_view kRecordWarmSteps =
-    "run a few steps first: schedule=torch.profiler.schedule(skip_first=10, wait=1, warmup=1, active=3), or `foretrace record`";
+    "run a few steps first: schedule=torch.profiler.schedule(skip_first=10, wait=1, warmup=1, active=3), or `foretrace "
+    "record`";
 /// What to do about an allocator that works in every step.
 inline constexpr std::string_view kKeepMemory =
     "call no torch.cuda.empty_cache() in the loop; set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True "

@@ -71,6 +71,12 @@ Ns StartupIndex::gpu_idle(Ns begin, Ns end) const {
   return end - begin - (busy_until(end) - busy_until(begin));
 }
 
+bool StartupIndex::meets(Ns begin, Ns end) const {
+  const auto behind =
+      std::upper_bound(spans_.begin(), spans_.end(), end, [](Ns t, const std::pair<Ns, Ns>& s) { return t < s.first; });
+  return behind != spans_.begin() && (behind - 1)->second >= begin;
+}
+
 void StartupIndex::find_compiling() {
   const trace::Trace& t = index_.trace;
   const auto rows = trace::name_table("compiling", 2);
@@ -78,7 +84,8 @@ void StartupIndex::find_compiling() {
   bool any = false;
   for (std::uint32_t s = 0; s < t.strings.size(); ++s) {
     const std::string_view name = t.strings[StringId{s}];
-    compiles[s] = std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return contains(name, row[0]); }) ? 1 : 0;
+    compiles[s] =
+        std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return contains(name, row[0]); }) ? 1 : 0;
     any |= compiles[s] != 0;
   }
   if (!any) return;
@@ -128,9 +135,9 @@ void StartupIndex::find_calls() {
   std::vector<Ns> launches;
   for (std::uint32_t i = 0; i < kind_.size(); ++i) {
     const Call& c = index_.calls[i];
-    const auto behind = std::upper_bound(
-        ranges_.begin(), ranges_.end(), c,
-        [](const Call& x, const StartupRange& r) { return x.lane != r.lane ? x.lane < r.lane : x.begin < r.begin; });
+    const auto behind = std::upper_bound(ranges_.begin(), ranges_.end(), c, [](const Call& x, const StartupRange& r) {
+      return x.lane != r.lane ? x.lane < r.lane : x.begin < r.begin;
+    });
     if (behind != ranges_.begin() && (behind - 1)->lane == c.lane && c.begin < (behind - 1)->end) {
       kind_[i] = (behind - 1)->kind;
       continue;
@@ -164,7 +171,7 @@ Ns StartupIndex::evidence(std::uint32_t call) const {
 void StartupIndex::judge(const trace::Steps& steps) {
   const std::vector<trace::Step>& all = steps.steps;
   struct Sums {
-    Ns other = 0, growth = 0;       // evidence
+    Ns other = 0, growth = 0;        // evidence
     Ns allocating = 0, freeing = 0;  // all calls
   };
   std::vector<Sums> sums(all.size());
@@ -197,17 +204,23 @@ void StartupIndex::judge(const trace::Steps& steps) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     allocating += notable(sums[i].allocating + sums[i].freeing, all[i].duration()) ? 1 : 0;
   }
-  const bool every_step =
-      all.size() > 1 ? 2 * allocating > all.size()
-                     : !all.empty() && sums[0].freeing > 0 && !notable(sums[0].other, all[0].duration());
+  const bool every_step = all.size() > 1
+                              ? 2 * allocating > all.size()
+                              : !all.empty() && sums[0].freeing > 0 && !notable(sums[0].other, all[0].duration());
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Ns allocator = sums[i].allocating + sums[i].freeing;
     steps_[i].cold = notable(sums[i].other + (every_step ? 0 : sums[i].growth), all[i].duration());
     if (every_step && notable(allocator, all[i].duration())) steps_[i].allocator = allocator;
   }
-  if (!every_step) return;
-  for (StartupKind& kind : kind_) {
-    if (kind == StartupKind::kAllocation) kind = StartupKind::kNone;
+  for (std::uint32_t i = 0; i < kind_.size(); ++i) {
+    if (every_step && kind_[i] == StartupKind::kAllocation) kind_[i] = StartupKind::kNone;
+    if (kind_[i] == StartupKind::kNone) continue;
+    const Call& c = index_.calls[i];
+    if (!spans_.empty() && c.begin <= spans_.back().second) {
+      spans_.back().second = std::max(spans_.back().second, c.end);
+    } else {
+      spans_.emplace_back(c.begin, c.end);
+    }
   }
 }
 

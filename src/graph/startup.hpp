@@ -10,8 +10,8 @@
 // A step is cold when single pieces of it, each longer than any call takes once warm, make up a notable part of the step while
 // the GPU idles. rules/startup.cpp takes them out of its graph.
 
-#include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "foretrace/trace/trace.hpp"
@@ -20,7 +20,6 @@
 namespace foretrace::graph {
 
 enum class StartupKind : std::uint8_t { kNone, kLaunch, kAllocation, kLoading, kTuning, kCompiling };
-inline constexpr std::size_t kStartupKinds = 6;
 
 /// Time of one thread in which everything is start-up: CPU time, calls, and the GPU work they launch.
 struct StartupRange {
@@ -47,6 +46,8 @@ class StartupIndex {
   /// What the call takes once warm.
   [[nodiscard]] Ns warm(std::uint32_t call) const { return kind_[call] == StartupKind::kLaunch ? launch_ : 0; }
   [[nodiscard]] const std::vector<StartupRange>& ranges() const { return ranges_; }
+  /// Whether a call that is start-up work ran at some time in [begin, end].
+  [[nodiscard]] bool meets(Ns begin, Ns end) const;
 
  private:
   struct Step {
@@ -67,7 +68,8 @@ class StartupIndex {
   std::vector<StartupKind> kind_;     // by call
   std::vector<StartupRange> ranges_;  // by begin, none inside another on its thread
   std::vector<Step> steps_;
-  Ns launch_ = 0;  // the median launch call that is not the first of its kernel
+  std::vector<std::pair<Ns, Ns>> spans_;  // calls that are start-up, merged, by begin
+  Ns launch_ = 0;                         // the median launch call that is not the first of its kernel
   struct Busy {
     Ns begin, end, before;  // `before`: busy time up to `begin`
   };

@@ -94,10 +94,8 @@ struct StepState {
   [[nodiscard]] bool held_by_missing_work(const GpuWork& w) const {
     return w.call != kNone && index.calls[w.call].begin < missing_until && w.begin >= missing_until;
   }
-  /// Whether the delay of this work is start-up: its kernel was launched for the first time in a cold step.
-  [[nodiscard]] bool held_by_startup(const GpuWork& w) const {
-    return w.call != kNone && startup.cold(which) && startup.kind(w.call) != StartupKind::kNone;
-  }
+  /// Whether start-up work of a cold step held the GPU back in this time: loading code stops what is queued.
+  [[nodiscard]] bool held_by_startup(Ns from, Ns to) const { return startup.cold(which) && startup.meets(from, to); }
   /// Whether a trace lane belongs to the process whose step this is.
   [[nodiscard]] bool ours(std::uint32_t trace_lane) const {
     return main == kNone || trace().lanes[trace_lane].pid == trace().lanes[main].pid;

@@ -45,9 +45,9 @@ struct StartupKey {
   Ns Startup::* time;
 };
 inline constexpr StartupKey kStartupKeys[] = {
-    {"startup_launches", &Startup::launches},     {"startup_allocation", &Startup::allocation},
-    {"startup_loading", &Startup::loading},       {"startup_tuning", &Startup::tuning},
-    {"startup_compiling", &Startup::compiling},   {"startup_operations", &Startup::operations},
+    {"startup_launches", &Startup::launches},   {"startup_allocation", &Startup::allocation},
+    {"startup_loading", &Startup::loading},     {"startup_tuning", &Startup::tuning},
+    {"startup_compiling", &Startup::compiling}, {"startup_operations", &Startup::operations},
     {"startup_unsure", &Startup::unsure}};
 
 /// A count of Recorded and its key.

@@ -149,7 +149,8 @@ TEST(Startup, TrialsGoWithTheirKernels) {
   const Made made = step_with([](TraceMaker& m, StepMaker& s) {
     const Ns begin = s.at;
     for (int i = 0; i < 6; ++i) {
-      m.launch(s.correlation(), {s.at, s.at + 5 * kUs}, fmt::format("algorithm{}", i), {s.at + 10 * kUs, s.at + 2 * kMs});
+      m.launch(s.correlation(), {s.at, s.at + 5 * kUs}, fmt::format("algorithm{}", i),
+               {s.at + 10 * kUs, s.at + 2 * kMs});
       s.at += 10 * kUs;
       s.call("cudaEventSynchronize", 2 * kMs);
     }

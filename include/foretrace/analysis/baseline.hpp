@@ -69,7 +69,7 @@ struct StepFigures {
   Ns traced = 0, replayed = 0, unprofiled = 0, unprofiled_low = 0, unprofiled_high = 0;
   std::optional<Ns> period;  ///< when the GPU lags behind the CPU: time between the same work in two steps
   std::optional<Ns> measured;
-  std::string measured_refused;  ///< why the recorder's measurement is not used; empty when it is, or there is none
+  std::string measured_refused;      ///< why the recorder's measurement is not used; empty when it is, or there is none
   graph::Startup startup;            ///< start-up work that was taken out of the step
   Ns allocator = 0;                  ///< in calls that take memory from the driver and give it back, step after step
   std::uint64_t recorded_steps = 0;  ///< steady steps of the trace; below 2, how much steps vary is unknown

@@ -104,11 +104,14 @@ Maybe steps_cut_off(const Facts& f) {
 }
 
 Maybe steps_vary(const Facts& f) {
-  const auto& steps = f.steps->steps;
+  std::vector<trace::Step> steps;  // cold ones differ for a reason of their own
+  for (std::size_t i = 0; i < f.steps->steps.size(); ++i) {
+    if (i >= f.cold.size() || !f.cold[i]) steps.push_back(f.steps->steps[i]);
+  }
   if (steps.size() < 2) return {};
   const auto shorter = [](const trace::Step& a, const trace::Step& b) { return a.duration() < b.duration(); };
   const auto [low, high] = std::minmax_element(steps.begin(), steps.end(), shorter);
-  const double median = static_cast<double>(steps[f.steps->median()].duration());
+  const double median = static_cast<double>(f.steps->steps[f.steps->median()].duration());
   const double spread = median > 0 ? static_cast<double>(high->duration() - low->duration()) / median : 0;
   if (spread <= 0.1) return {};
   return Finding{

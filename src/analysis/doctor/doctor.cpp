@@ -191,7 +191,8 @@ DoctorReport examine(const Trace& trace, const trace::Steps& steps) {
   read_metadata(report, trace);
   for (std::size_t i = 0; i < steps.steps.size(); ++i) {
     const trace::Step& step = steps.steps[i];
-    report.steps.push_back({step.name, step.number, step.duration(), step.waited, i < facts.cold.size() && facts.cold[i]});
+    report.steps.push_back(
+        {step.name, step.number, step.duration(), step.waited, i < facts.cold.size() && facts.cold[i]});
   }
   report.recorder = recorder_fields(trace);
   report.step_source = trace::describe(steps.source);

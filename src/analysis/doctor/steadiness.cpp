@@ -1,11 +1,12 @@
 // Whether the step that predictions start from is like the steps before and after it.
 
+#include "analysis/steadiness.hpp"
+
 #include <fmt/format.h>
 
 #include <optional>
 
 #include "analysis/doctor/checks.hpp"
-#include "analysis/steadiness.hpp"
 #include "base/readable.hpp"
 
 namespace foretrace::analysis {
@@ -45,12 +46,13 @@ std::optional<Finding> cold_steps_left_out(const Facts& f) {
 
 std::optional<Finding> allocator(const Facts& f) {
   if (!f.replay || f.replay->notes.allocator <= 0) return {};
-  return Finding{"allocator", Weight::kCosts,
-                 fmt::format("{} ms of {} are calls that take memory from the driver and give it back",
-                             format_ms(f.replay->notes.allocator), f.replay->step),
-                 "The framework's allocator does not keep its memory. Each such call waits for the GPU, and other changes "
-                 "(compile, cuda-graph) are predicted with these calls in place.",
-                 std::string(kKeepMemory)};
+  return Finding{
+      "allocator", Weight::kCosts,
+      fmt::format("{} ms of {} are calls that take memory from the driver and give it back",
+                  format_ms(f.replay->notes.allocator), f.replay->step),
+      "The framework's allocator does not keep its memory. Each such call waits for the GPU, and other changes "
+      "(compile, cuda-graph) are predicted with these calls in place.",
+      std::string(kKeepMemory)};
 }
 
 }  // namespace foretrace::analysis

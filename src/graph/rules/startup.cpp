@@ -2,12 +2,13 @@
 // later ones take. Calls that take memory from the driver or load code take nothing. Trials and compiling go with the kernels they
 // launched. CPU time inside an operation around such a call is that of the same operation elsewhere in the step.
 
+#include "graph/startup.hpp"
+
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/statistics.hpp"
-#include "graph/startup.hpp"
 #include "graph/step_state.hpp"
 
 namespace foretrace::graph {
