@@ -21,7 +21,7 @@ Result<graph::Graph> build_graph(const graph::GraphBuilder& builder, std::size_t
 std::string parts_of(const graph::Startup& s) {
   std::vector<std::pair<Ns, std::string_view>> parts = {{s.launches, "first launches of kernels"},
                                                         {s.allocation, "allocating memory"},
-                                                        {s.loading, "contexts, handles and modules"},
+                                                        {s.loading, "loading and set-up"},
                                                         {s.tuning, "trying algorithms"},
                                                         {s.compiling, "compiling"},
                                                         {s.operations, "CPU time around them"}};
@@ -49,8 +49,8 @@ std::string steadiness_text(const graph::Graph& graph) {
                        parts_of(n.startup));
   }
   if (n.allocator > 0) {
-    return fmt::format("{} ms of every step are calls that take memory from the driver and give it back",
-                       format_ms(n.allocator));
+    return fmt::format("{} ms of every step are calls that take memory from the driver and give it back: {}",
+                       format_ms(n.allocator), kKeepMemory);
   }
   return {};
 }

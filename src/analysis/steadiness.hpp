@@ -28,7 +28,7 @@ std::string cold_refusal(const graph::Graph& graph, Ns replayed);
 /// "515.2 ms of start-up work were taken out of the step (…)"; empty for a steady step.
 std::string steadiness_text(const graph::Graph& graph);
 
-/// "first launches of kernels 489.6 ms, loading code 14.1 ms", longest first.
+/// "first launches of kernels 489.6 ms, loading and set-up 14.1 ms", longest first.
 std::string parts_of(const graph::Startup& startup);
 
 }  // namespace foretrace::analysis

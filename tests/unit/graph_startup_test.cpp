@@ -167,6 +167,31 @@ TEST(Startup, TrialsGoWithTheirKernels) {
   EXPECT_NEAR(static_cast<double>(made.length()), static_cast<double>(steady_length()), 1.2 * kMs);
 }
 
+// A backward pass tries algorithms for two gradients, each time with events of its own, and then runs what it chose.
+TEST(Startup, WhatIsChosenBetweenTrialsStays) {
+  const Made made = step_with([](TraceMaker& m, StepMaker& s) {
+    const Ns begin = s.at;
+    for (const char* gradient : {"input", "weight"}) {
+      s.call("cudaEventCreate", 2 * kUs);
+      for (int i = 0; i < 4; ++i) {
+        m.launch(s.correlation(), {s.at, s.at + 5 * kUs}, fmt::format("trial{}", i), {s.at + 10 * kUs, s.at + 2 * kMs});
+        s.at += 10 * kUs;
+        s.call("cudaEventSynchronize", 2 * kMs);
+      }
+      m.launch(s.correlation(), {s.at, s.at + 5 * kUs}, gradient, {s.at + 10 * kUs, s.at + 50 * kUs});
+      s.at += 60 * kUs;
+    }
+    m.op("aten::convolution_backward", begin, s.at);
+  });
+  const graph::Graph graph = made.graph();
+  std::string kernels;
+  for (std::size_t t = 0; t < graph.size(); ++t) {
+    const std::string_view name = graph.task_name(t);
+    if (graph::is_gpu(graph.kind[t]) && !name.starts_with("kernel")) kernels += std::string(name) + " ";
+  }
+  EXPECT_EQ(kernels, "input weight ");
+}
+
 TEST(Startup, CompilingGoes) {
   const Made made = step_with([](TraceMaker& m, StepMaker& s) {
     m.range("_compile.compile_inner (dynamo_timed)", s.at, s.at + 900 * kMs);

@@ -22,8 +22,8 @@ std::vector<std::string> traces_under(const fs::path& folder) {
   std::vector<std::string> out;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    const bool trace = name.ends_with(".json.gz") && !name.ends_with(".et.json.gz");
-    if (trace) out.push_back(entry.path().string());
+    const bool kineto = name.ends_with(".json.gz") && !name.ends_with(".et.json.gz");
+    if (kineto || name.ends_with(".xplane.pb.gz")) out.push_back(entry.path().string());
   }
   std::sort(out.begin(), out.end());
   return out;
