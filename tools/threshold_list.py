@@ -17,6 +17,9 @@ THRESHOLDS: dict[str, dict[str, str]] = {
         "kMany": "a full queue from one that is not",
         "·kFewEventCalls": "launches that show a queue's depth from rows of other calls",
     },
+    "src/graph/startup.hpp": {"kLongestWarmCall": "a call as it is in every step from one that loads, creates or compiles something"},
+    "src/graph/startup.cpp": {"kOneIn": "a step with a little start-up work in it from a cold one"},
+    "src/analysis/steadiness.cpp": {"kOneIn": "a cold step whose rest is known from one that may be start-up all through"},
     "src/graph/pace.cpp": {
         "kMuch": "a stream that was served all the time from one that ran dry",
     },

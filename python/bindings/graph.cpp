@@ -129,6 +129,8 @@ nb::dict notes(const Graph& g) {
   d["foreign_events"] = n.foreign_events;
   d["queue_depth_measured"] = n.queue_depth_measured;
   d["waited"] = n.waited;
+  d["startup"] = n.startup.time();
+  d["allocator"] = n.allocator;
   nb::list sentences;
   for (const std::string& sentence : report::sentences(n)) sentences.append(to_str(sentence));
   d["sentences"] = nb::tuple(sentences);

@@ -60,6 +60,8 @@ class GraphNotes:
     foreign_events: int  # of other processes
     queue_depth_measured: bool  # the trace shows how many launches fit in a queue
     waited: int  # ns for GPU work that is not in the file: left out of the step
+    startup: int  # ns of start-up work that was taken out of a cold step
+    allocator: int  # ns in calls that take memory from the driver and give it back, step after step
     sentences: tuple[str, ...] = field(repr=False)
 
     def __str__(self) -> str:

@@ -1,6 +1,7 @@
 #include "foretrace/analysis/baseline.hpp"
 
 #include "analysis/make_model.hpp"
+#include "analysis/steadiness.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "whatif/predict/predictor.hpp"
@@ -21,7 +22,7 @@ Result<Baseline> of_step(const trace::Trace& trace, std::optional<std::int64_t> 
   if (number) {
     FORETRACE_TRY(index, steps.by_number(*number));
   }
-  FORETRACE_TRY(const graph::Graph graph, builder.build(index));
+  FORETRACE_TRY(const graph::Graph graph, build_graph(builder, index));
   return make_baseline(trace, steps.steps[index], graph, measurements);
 }
 
@@ -35,6 +36,13 @@ Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& ste
   f.step_name = graph.step_name;
   f.traced = graph.traced;
   f.replayed = simulate::steady_state(graph).timeline.step;
+  if (const std::string why = cold_refusal(graph, f.replayed); !why.empty()) {
+    return fail(ErrorCode::kDeclined, why, std::string(kRecordWarmSteps));
+  }
+  f.startup = graph.notes.startup;
+  f.allocator = graph.notes.allocator;
+  f.recorded_steps = graph.notes.recorded_steps;
+  f.steadiness = steadiness_text(graph);
   if (graph.periodic && graph.period > 0) f.period = graph.period;
   FORETRACE_TRY(host::Measured measured, measured_step(trace, graph, f.replayed, measurements));
   f.measured = measured.step;

@@ -64,14 +64,17 @@ void cross_check(TraceReplay::StepRow& row, const Graph& own, const Graph& other
   row.cross_unmatched = costs.unmatched;
 }
 
-// The median by length of those that are no ramp-up, else of all; of an even count the lower one.
+// The median by length of those that are neither cold nor ramp-up, else of those that are not cold, else of all; of an even count
+// the lower one.
 std::size_t median_row(const std::vector<TraceReplay::StepRow>& rows) {
+  const auto rank = [](const TraceReplay::StepRow& row) {
+    return (row.notes.startup.time() > 0 ? 2 : 0) + (row.ramp_up ? 1 : 0);
+  };
   std::vector<std::size_t> order;
-  for (const bool ramp_up : {false, true}) {
+  for (int wanted = 0; order.empty(); ++wanted) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (rows[i].ramp_up == ramp_up) order.push_back(i);
+      if (rank(rows[i]) == wanted) order.push_back(i);
     }
-    if (!order.empty()) break;
   }
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return rows[a].traced < rows[b].traced; });
   return order[(order.size() - 1) / 2];

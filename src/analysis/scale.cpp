@@ -33,6 +33,7 @@ ScaleReport scale_report(const Baseline& baseline, const whatif::Parallelism& ho
   r.device = baseline.figures.device;
   r.traced = baseline.figures.traced;
   r.unprofiled = baseline.figures.unprofiled;
+  r.steadiness = baseline.figures.steadiness;
   r.measured = baseline.figures.measured;
   r.one_rank = baseline.figures.one_rank;
   r.scheme = std::string(to_string(how.scheme));

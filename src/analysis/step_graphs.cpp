@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "analysis/steadiness.hpp"
 #include "foretrace/analysis/baseline.hpp"
 
 namespace foretrace::analysis {
@@ -73,7 +74,7 @@ Result<std::size_t> StepGraphs::choose(std::optional<std::int64_t> number) const
 
 Result<graph::Graph> StepGraphs::graph(std::size_t step, const graph::BuildOptions& options) const {
   if (embedded_) return *embedded_;
-  Result<graph::Graph> built = builder_->build(step, options);
+  Result<graph::Graph> built = build_graph(*builder_, step, options);
   if (!built && built.error().file.empty()) built.error().file = file_;
   return built;
 }

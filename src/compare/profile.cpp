@@ -167,6 +167,7 @@ Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> n
   FORETRACE_TRY(const std::size_t chosen, graphs.choose(number));
   std::vector<Graph> built;
   for (const std::size_t index : number ? std::vector<std::size_t>{chosen} : nearest(steps, chosen)) {
+    if (index != chosen && graphs.cold(index)) continue;
     Result<Graph> graph = graphs.graph(index);
     if (!graph && index == chosen) return tl::unexpected(graph.error());
     // A step cut off by the end of the recording is shorter than the others: it would halve every average.
@@ -180,7 +181,10 @@ Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> n
   }
   out.traits = traits_of(trace, steps.steps[chosen], main, work::describe(trace, main));
   out.syncs = waits_in(main);
-  for (const trace::Step& step : steps.steps) out.traced_ns.push_back(static_cast<double>(step.duration()));
+  for (std::size_t i = 0; i < steps.steps.size(); ++i) {
+    if (!graphs.cold(i)) out.traced_ns.push_back(static_cast<double>(steps.steps[i].duration()));
+  }
+  if (out.traced_ns.empty()) out.traced_ns = {static_cast<double>(main.traced)};
   if (main.periodic && main.period > 0) out.traced_ns = {static_cast<double>(main.period)};
   if (number) out.traced_ns = {static_cast<double>(steps.steps[chosen].duration())};
   out.traced_graph = std::make_shared<const Graph>(main);

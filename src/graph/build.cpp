@@ -133,10 +133,11 @@ std::size_t rows_of(const TraceIndex& index, const trace::Step& step) {
   return rows + static_cast<std::size_t>(std::lower_bound(first, index.work.end(), step.end, begins) - first);
 }
 
-Graph build_step(const TraceIndex& index, const trace::Steps& steps, std::size_t which, const BuildOptions& options) {
+Graph build_step(const TraceIndex& index, const StartupIndex& startup, const trace::Steps& steps, std::size_t which,
+                 const BuildOptions& options) {
   const trace::Step& step = steps.steps[which];
   Graph graph;
-  StepState s{index, options, graph, steps, which};
+  StepState s{index, startup, options, graph, steps, which};
   s.main = main_lane_of(index, step);
   s.begin = step.start;
   s.end = step.thread_end.value_or(step.end);
@@ -153,6 +154,7 @@ Graph build_step(const TraceIndex& index, const trace::Steps& steps, std::size_t
 
   find_bursts(s);
   tile_cpu_lanes(s);
+  take_out_startup(s);
   graph.last = TaskId{graph.lanes.front().end - 1};
   place_gpu_work(s);
   if (s.main == kNone) {
@@ -195,10 +197,13 @@ GraphBuilder::GraphBuilder(const trace::Trace& trace, const trace::Steps& steps)
     : trace_(&trace),
       steps_(&steps),
       index_(std::make_unique<TraceIndex>(trace, steps.steps.empty() ? 0 : steps.steps.front().start)),
+      startup_(std::make_unique<StartupIndex>(*index_, steps)),
       paces_(find_paces(*index_, steps)) {}
 GraphBuilder::~GraphBuilder() = default;
 GraphBuilder::GraphBuilder(GraphBuilder&&) noexcept = default;
 GraphBuilder& GraphBuilder::operator=(GraphBuilder&&) noexcept = default;
+
+bool GraphBuilder::cold(std::size_t step) const { return startup_->cold(step); }
 
 Result<Graph> GraphBuilder::build(std::size_t which, const BuildOptions& options) const {
   if (which >= steps_->steps.size()) {
@@ -215,15 +220,15 @@ Result<Graph> GraphBuilder::build(std::size_t which, const BuildOptions& options
     return fail(ErrorCode::kDeclined, fmt::format("{} holds {} events, more than {}", step.name, rows, kMostRows),
                 "is it one step? --steps-by NAME names the range that marks a step");
   }
-  Graph graph = build_step(*index_, *steps_, which, options);
+  Graph graph = build_step(*index_, *startup_, *steps_, which, options);
   if (graph.size() <= 1) {
     return fail(ErrorCode::kDeclined, steps_->steps[which].name + " holds no work",
                 "no operation, call or kernel lies inside the step's range");
   }
   FORETRACE_TRY_VOID(make_sound(graph));
-  graph.period = paces_[which].period;
+  if (!startup_->cold(which)) graph.period = paces_[which].period;
   graph.ramp_up = paces_[which].ramp_up;
-  graph.recorded_steps = spread_of(*steps_, paces_);
+  graph.recorded_steps = spread_of(*steps_, settled());
   return graph;
 }
 

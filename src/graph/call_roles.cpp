@@ -22,6 +22,9 @@ constexpr CallKind kBlocking = {.role = kDeviceSync, .blocks = true, .copies = t
 constexpr CallKind kCopy = {.copies = true};
 constexpr CallKind kKernel = {.launches = true};
 constexpr CallKind kGraph = {.launches = true, .graph = true};
+constexpr CallKind kAllocate = {.allocates = true};
+constexpr CallKind kFree = {.frees = true};
+constexpr CallKind kLoad = {.loads = true};
 
 // CUDA's runtime (cuda…), its driver (cu…) and HIP (hip…) share their verbs; the first row that fits counts. Which copies
 // block: CUDA Runtime API "API synchronization behavior"; HIP Programming Guide, memory management. Whether an …Async copy
@@ -33,6 +36,7 @@ constexpr auto kRows = std::to_array<Row>({
     {"ThreadSynchronize", false, waits(kDeviceSync)},
     {"EventSynchronize", false, waits(kEventSync)},
     {"EventRecord", false, waits(kRecord)},
+    {"EventCreate", false, {.makes_event = true}},
     {"StreamWaitEvent", false, waits(kStreamWait)},
     {"LaunchKernel", false, kKernel},
     {"LaunchCooperativeKernel", false, kKernel},
@@ -53,6 +57,37 @@ constexpr auto kRows = std::to_array<Row>({
     {"MemcpyPeer", false, kCopy},
     {"Memcpy", false, kBlocking},
     {"Memset", false, kCopy},
+    // In the order of a stream, from a pool: no more than a launch.
+    {"MallocAsync", false, {}},
+    {"MallocFromPool", false, {}},
+    {"FreeAsync", false, {}},
+    {"MemAllocAsync", false, {}},
+    {"MemAllocFromPool", false, {}},
+    {"MemFreeAsync", false, {}},
+    {"Malloc", false, kAllocate},
+    {"ExtMalloc", false, kAllocate},
+    {"HostAlloc", false, kAllocate},
+    {"HostMalloc", false, kAllocate},
+    {"HostRegister", false, kAllocate},
+    {"MemAlloc", false, kAllocate},
+    {"MemHostAlloc", false, kAllocate},
+    {"MemHostRegister", false, kAllocate},
+    {"MemCreate", false, kAllocate},
+    {"MemMap", false, kAllocate},
+    {"MemSetAccess", false, kAllocate},
+    {"MemAddressReserve", false, kAllocate},
+    {"Free", false, kFree},
+    {"HostFree", false, kFree},
+    {"HostUnregister", false, kFree},
+    {"MemFree", false, kFree},
+    {"MemHostUnregister", false, kFree},
+    {"MemUnmap", false, kFree},
+    {"MemRelease", false, kFree},
+    {"MemAddressFree", false, kFree},
+    {"ModuleLoad", false, kLoad},
+    {"LibraryLoad", false, kLoad},
+    {"LinkAdd", false, kLoad},
+    {"LinkComplete", false, kLoad},
 });
 
 // cudaMemcpy, cuMemcpyHtoD_v2, hipMemcpy: what is behind the maker's prefix; nothing for other names.

@@ -25,8 +25,12 @@ struct CallKind {
   CallRole role = CallRole::kOther;  ///< of a call that gave the GPU no work
   bool blocks = false;  ///< a copy or fill that returns when it is done: the call waits for its work, and all before it
   bool copies = false;  ///< moves or fills memory; whether it waits the kind of memory decides
-  bool launches = false;  ///< starts kernels
-  bool graph = false;     ///< starts a captured graph
+  bool launches = false;   ///< starts kernels
+  bool graph = false;      ///< starts a captured graph
+  bool allocates = false;  ///< takes memory from the driver, or pins it
+  bool frees = false;      ///< gives it back
+  bool loads = false;      ///< loads code
+  bool makes_event = false;
 };
 
 /// All about a call by its name: "cudaLaunchKernel", "cuMemcpyDtoH_v2", "hipStreamSynchronize_v2", "cudaMemcpy_v3020".

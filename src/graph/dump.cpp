@@ -32,6 +32,8 @@ class Writer {
     for (const NoteKey& note : kNoteKeys) number(note.name, static_cast<std::int64_t>(g_.notes.*note.count));
     number("unexplained_time", g_.notes.unexplained_time);
     if (g_.notes.waited > 0) number("waited", g_.notes.waited);
+    for (const StartupKey& part : kStartupKeys) number(part.name, g_.notes.startup.*part.time);
+    number("allocator", g_.notes.allocator);
     if (g_.notes.queue_depth_measured) write(" queue_depth_measured");
     write("\n");
     for (std::size_t l = 0; l < g_.layers.size(); ++l) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 namespace foretrace::graph {
 
@@ -115,18 +116,6 @@ std::vector<StepPace> find_paces(const TraceIndex& index, const trace::Steps& st
 
 namespace {
 
-// Steps in which the CPU does not run away from its GPU; all of them, when it does in all.
-std::vector<std::size_t> settled(const std::vector<StepPace>& paces) {
-  std::vector<std::size_t> found;
-  for (const bool ramp_up : {false, true}) {
-    if (!found.empty()) break;
-    for (std::size_t i = 0; i < paces.size(); ++i) {
-      if (paces[i].ramp_up == ramp_up) found.push_back(i);
-    }
-  }
-  return found;
-}
-
 // Between the two nearest of sorted values.
 Ns interpolated(const std::vector<Ns>& sorted, double p) {
   const double place = p * static_cast<double>(sorted.size() - 1);
@@ -138,16 +127,27 @@ Ns interpolated(const std::vector<Ns>& sorted, double p) {
 
 }  // namespace
 
-StepSpread spread_of(const trace::Steps& steps, const std::vector<StepPace>& paces) {
+StepSpread spread_of(const trace::Steps& steps, const std::vector<std::size_t>& which) {
   std::vector<Ns> lengths;
-  for (const std::size_t i : settled(paces)) lengths.push_back(steps.steps[i].duration());
+  for (const std::size_t i : which) lengths.push_back(steps.steps[i].duration());
   if (lengths.empty()) return {};
   std::sort(lengths.begin(), lengths.end());
   return {lengths.size(), interpolated(lengths, 0.1), interpolated(lengths, 0.9)};
 }
 
+std::vector<std::size_t> GraphBuilder::settled() const {
+  std::vector<std::size_t> found;
+  for (const auto& [cold_ones, ramp_up] : {std::pair(false, false), {false, true}, {true, false}, {true, true}}) {
+    if (!found.empty()) break;
+    for (std::size_t i = 0; i < paces_.size(); ++i) {
+      if (cold(i) == cold_ones && paces_[i].ramp_up == ramp_up) found.push_back(i);
+    }
+  }
+  return found;
+}
+
 std::size_t GraphBuilder::median() const {
-  std::vector<std::size_t> order = settled(paces_);
+  std::vector<std::size_t> order = settled();
   if (order.empty()) return 0;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return steps_->steps[a].duration() < steps_->steps[b].duration();

@@ -14,7 +14,7 @@ namespace foretrace::graph {
 
 std::vector<StepPace> find_paces(const TraceIndex& index, const trace::Steps& steps);
 
-/// Of all steps but those that ramp up (of all, when all do).
-StepSpread spread_of(const trace::Steps& steps, const std::vector<StepPace>& paces);
+/// How long these steps took.
+StepSpread spread_of(const trace::Steps& steps, const std::vector<std::size_t>& which);
 
 }  // namespace foretrace::graph

@@ -198,6 +198,10 @@ class Reader {
     l.pairs([&](std::string_view key, std::string_view value) {
       if (key == "unexplained_time") return g_.notes.unexplained_time = time(l, key, value), true;
       if (key == "waited") return g_.notes.waited = time(l, key, value), true;
+      if (key == "allocator") return g_.notes.allocator = time(l, key, value, 0), true;
+      for (const StartupKey& part : kStartupKeys) {
+        if (key == part.name) return g_.notes.startup.*part.time = time(l, key, value, 0), true;
+      }
       if (key == "queue_depth_measured") return g_.notes.queue_depth_measured = true;
       for (const NoteKey& note : kNoteKeys) {
         if (key != note.name) continue;

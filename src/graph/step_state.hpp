@@ -4,6 +4,7 @@
 //   bursts       other threads working for the main one           rules/threads.cpp
 //   tiles        CPU lanes become tasks                           rules/cpu_tiling.cpp
 //   loaders      batches that worker processes make              rules/loaders.cpp
+//   startup      start-up work of a cold step is taken out        rules/startup.cpp
 //   recorded     what the profiler wrote in each of them          rules/recorded.cpp
 //   streams      GPU work becomes tasks, border work included     rules/streams.cpp, rules/unrecorded.cpp
 //   waits        event record -> stream wait                      rules/stream_waits.cpp
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "foretrace/graph/graph.hpp"
+#include "graph/startup.hpp"
 #include "graph/trace_index.hpp"
 
 namespace foretrace::graph {
@@ -49,6 +51,7 @@ struct StepWork {
 
 struct StepState {
   const TraceIndex& index;
+  const StartupIndex& startup;
   const BuildOptions& options;
   Graph& graph;
   const trace::Steps& steps;
@@ -94,6 +97,8 @@ struct StepState {
   [[nodiscard]] bool held_by_missing_work(const GpuWork& w) const {
     return w.call != kNone && index.calls[w.call].begin < missing_until && w.begin >= missing_until;
   }
+  /// Whether start-up work of a cold step held the GPU back in this time: loading code stops what is queued.
+  [[nodiscard]] bool held_by_startup(Ns from, Ns to) const { return startup.cold(which) && startup.meets(from, to); }
   /// Whether a trace lane belongs to the process whose step this is.
   [[nodiscard]] bool ours(std::uint32_t trace_lane) const {
     return main == kNone || trace().lanes[trace_lane].pid == trace().lanes[main].pid;
@@ -127,6 +132,7 @@ void tile_cpu_lanes(StepState& state);
 void find_loader_workers(StepState& state);
 /// The waits it found belong to the loading of data; after assign_layers.
 void mark_loader_waits(Graph& graph);
+void take_out_startup(StepState& state);
 void count_recorded(StepState& state);
 void find_unrecorded(StepState& state);  // part of the next
 void place_gpu_work(StepState& state);

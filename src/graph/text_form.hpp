@@ -39,6 +39,17 @@ inline constexpr NoteKey kNoteKeys[] = {{"refuted_waits", &Graph::Notes::refuted
                                         {"border_tasks", &Graph::Notes::border_tasks},
                                         {"foreign_events", &Graph::Notes::foreign_events}};
 
+/// A time of Startup and its key.
+struct StartupKey {
+  std::string_view name;
+  Ns Startup::* time;
+};
+inline constexpr StartupKey kStartupKeys[] = {
+    {"startup_launches", &Startup::launches},   {"startup_allocation", &Startup::allocation},
+    {"startup_loading", &Startup::loading},     {"startup_tuning", &Startup::tuning},
+    {"startup_compiling", &Startup::compiling}, {"startup_operations", &Startup::operations},
+    {"startup_unsure", &Startup::unsure}};
+
 /// A count of Recorded and its key.
 struct RecordedKey {
   std::string_view name;

@@ -108,7 +108,7 @@ std::string steps_text(const DoctorReport& report, const TextStyle& style) {
   if (!report.steps_marked_by.empty()) source += fmt::format(": {}", report.steps_marked_by);
   std::vector<std::string> steps;
   for (const DoctorReport::StepRow& step : report.steps)
-    steps.push_back(fmt::format("{} {} ms", step.name, format_ms(step.duration)));
+    steps.push_back(fmt::format("{} {} ms{}", step.name, format_ms(step.duration), step.cold ? " (cold)" : ""));
   return fmt::format("{} ({}): {}", format_count(report.steps.size()), source, first_of(std::move(steps), style));
 }
 
@@ -265,6 +265,7 @@ void write_json(JsonWriter& json, const DoctorReport& report) {
   json.objects("steps", report.steps, [&](const DoctorReport::StepRow& step) {
     json.member("step", step.name).member("number", step.number);
     json.member_ms("traced_ms", step.duration).member_ms("waited_ms", step.waited);
+    json.member("cold", step.cold);
   });
   json.key("replay");
   if (report.replay) {

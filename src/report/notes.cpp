@@ -14,6 +14,9 @@ std::vector<std::string> sentences(const Graph::Notes& n) {
     out.push_back(fmt::format("the step waited {} ms for GPU work that is not in the file; that time is left out",
                               format_ms(n.waited)));
   }
+  if (n.startup.time() > 0) {
+    out.push_back(fmt::format("{} ms of start-up work are taken out of the step", format_ms(n.startup.time())));
+  }
   if (n.unexplained_lags > 0) {
     out.push_back(
         fmt::format("{} started over 20 us late without a known cause, {} ms in all; these delays stay as "
@@ -64,7 +67,8 @@ void write_json(JsonWriter& json, const Graph::Notes& n) {
   json.member("dropped_shares", n.dropped_soft).member("border_tasks", n.border_tasks).member("orphans", n.orphans);
   json.member("early_kernels", n.early_kernels).member("foreign_events", n.foreign_events);
   json.member("inferred_launches", n.inferred_launches).member("unrecorded_tasks", n.unrecorded_tasks);
-  json.member("queue_depth_measured", n.queue_depth_measured).member_ms("waited_ms", n.waited).end_object();
+  json.member("queue_depth_measured", n.queue_depth_measured).member_ms("waited_ms", n.waited);
+  json.member_ms("startup_ms", n.startup.time()).member_ms("allocator_ms", n.allocator).end_object();
 }
 
 }  // namespace foretrace::report

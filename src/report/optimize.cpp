@@ -25,7 +25,7 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
   if (const auto& c = o.best.communication) {
     out += fmt::format(", {} workers over {}", c->workers, c->fabric.empty() ? "measured collectives" : c->fabric);
   }
-  out += "\n\n";
+  out += "\n" + steadiness_line(r.base.steadiness, style) + "\n";
   TextTable table({{"", Align::kLeft}, {"ms"}, {"10 % .. 90 %"}, {"speed-up"}, {"peak"}, {"reserved"}});
   table.row({"today", short_ms(o.baseline),
              o.best.communication ? "predicted"
@@ -97,7 +97,9 @@ std::string to_json(const OptimizeReport& r) {
   json.key("baseline").begin_object().member_ms("ms", o.baseline);
   if (o.best.communication) json.member("workers", o.best.communication->workers);
   json.member_ms("traced_ms", r.base.traced).member_ms("unprofiled_ms", r.base.unprofiled);
-  json.member_ms("measured_ms", r.base.measured).member("peak_bytes", o.baseline_peak).end_object();
+  json.member_ms("measured_ms", r.base.measured).member("peak_bytes", o.baseline_peak);
+  write_steadiness(json, r.base);
+  json.end_object();
   write_plan(json, o, "best");
   json.member("memory_limit_bytes", o.memory_limit).member("evaluations", o.evaluations);
   json.member("converged", o.converged);

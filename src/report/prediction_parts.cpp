@@ -50,9 +50,24 @@ std::string reasons_text(const std::vector<std::pair<std::string, std::string>>&
   return out;
 }
 
-std::string refused_text(const analysis::StepFigures& b, const TextStyle& style) {
-  if (b.measured_refused.empty()) return {};
-  return "  " + wrap(printable(b.measured_refused), style.width, 4, 2) + "\n";
+std::string steadiness_line(const std::string& steadiness, const TextStyle& style) {
+  return steadiness.empty() ? std::string() : "  " + wrap(printable(steadiness), style.width, 4, 2) + "\n";
+}
+
+std::string baseline_notes(const analysis::StepFigures& b, const TextStyle& style) {
+  std::string out = steadiness_line(b.steadiness, style);
+  if (!b.measured_refused.empty()) out += "  " + wrap(printable(b.measured_refused), style.width, 4, 2) + "\n";
+  return out;
+}
+
+void write_steadiness(JsonWriter& json, const std::string& steadiness) {
+  if (!steadiness.empty()) json.member("steadiness", steadiness);
+}
+
+void write_steadiness(JsonWriter& json, const analysis::StepFigures& step) {
+  if (step.startup.time() > 0) json.member_ms("startup_ms", step.startup.time());
+  if (step.allocator > 0) json.member_ms("allocator_ms", step.allocator);
+  write_steadiness(json, step.steadiness);
 }
 
 void write_refused(JsonWriter& json, const std::string& why) {
@@ -102,6 +117,7 @@ void write_baseline(JsonWriter& json, const analysis::StepFigures& b) {
   write_peak_parts(json, b.peak_parts);
   write_refused(json, b.measured_refused);
   write_verdict(json, b.verdict);
+  write_steadiness(json, b);
 }
 
 namespace {

@@ -29,8 +29,16 @@ std::vector<std::pair<std::string, std::string>> by_text(const std::vector<std::
 /// What does not apply, and why. Each reason once, with all names it holds for: "    amp, tf32: no GPU work …".
 std::string reasons_text(const std::vector<std::pair<std::string, std::string>>& declined, const TextStyle& style);
 
-/// A line that says why the measured step the recorder stored is not used; empty when it is, or there is none.
-std::string refused_text(const analysis::StepFigures& baseline, const TextStyle& style);
+/// What is to be known of the baseline, each on its line: start-up work that was taken out, a measured step that is not used.
+std::string baseline_notes(const analysis::StepFigures& baseline, const TextStyle& style);
+
+/// What is not steady about the step, indented, on a line of its own; empty where nothing is.
+std::string steadiness_line(const std::string& steadiness, const TextStyle& style);
+
+/// The member "steadiness", where there is something to say.
+void write_steadiness(JsonWriter& json, const std::string& steadiness);
+/// The same with its times: "startup_ms", "allocator_ms".
+void write_steadiness(JsonWriter& json, const analysis::StepFigures& step);
 
 /// The member "measured_refused", where there is such a reason.
 void write_refused(JsonWriter& json, const std::string& why);

@@ -22,7 +22,7 @@ std::string to_text(const analysis::ScaleReport& r, const TextStyle& style) {
   if (r.servers > 0) out += fmt::format(", {} server{} on separate machines", r.servers, r.servers == 1 ? "" : "s");
   if (r.compression != "none") out += ", " + r.compression + " gradients";
   if (!r.whatifs.empty()) out += fmt::format("; with {}", fmt::join(r.whatifs, " + "));
-  out += "\n\n";
+  out += "\n" + steadiness_line(r.steadiness, style) + "\n";
   TextTable table(
       {{"workers"}, {"ms"}, {"10 % .. 90 %"}, {"communication"}, {"exposed"}, {"efficiency"}, {"costs", Align::kLeft}});
   for (const whatif::Prediction& p : r.predictions) {
@@ -58,7 +58,9 @@ std::string to_json(const analysis::ScaleReport& r) {
   json.member("gradient_bytes", r.gradient_bytes).member("whatifs", r.whatifs);
   write_one_rank(json, r.one_rank);
   json.key("baseline").begin_object().member_ms("traced_ms", r.traced).member_ms("unprofiled_ms", r.unprofiled);
-  json.member_ms("measured_ms", r.measured).member_ms("without_collectives_ms", r.without_collectives).end_object().key("predictions").begin_array();
+  json.member_ms("measured_ms", r.measured).member_ms("without_collectives_ms", r.without_collectives);
+  write_steadiness(json, r.steadiness);
+  json.end_object().key("predictions").begin_array();
   for (const whatif::Prediction& p : r.predictions) {
     write_times(json.begin_object().member("workers", p.workers), p);
     json.member_ms("exposed_comm_ms", p.exposed_communication).member_ms("comm_ms", p.communication);

@@ -166,7 +166,8 @@ std::string simulated_text(const analysis::SummaryReport& report, const TextStyl
                                  format_ms(u.step), format_ms(u.low), format_ms(u.high));
   if (s.measured) line += fmt::format(", measured {} ms", format_ms(*s.measured));
   if (report.unprofiled_samples_per_s) line += fmt::format(", {:.1f} samples/s", *report.unprofiled_samples_per_s);
-  std::string out = wrap(line, style.width, 2, 0) + "\n";
+  std::string out = s.steadiness.empty() ? std::string() : wrap(s.steadiness, style.width, 2, 0) + "\n";
+  out += wrap(line, style.width, 2, 0) + "\n";
   if (!s.measured_refused.empty()) out += wrap(printable(s.measured_refused), style.width, 2, 0) + "\n";
   return out + breakdown_text(s, style) + path_text(s, style);
 }
@@ -180,6 +181,8 @@ void write_simulated(JsonWriter& json, const analysis::SummaryReport& report) {
   json.member_ms("unprofiled_high_ms", s.unprofiled.high).member("unprofiled_origin", s.unprofiled.origin);
   json.member_ms("measured_ms", s.measured);
   write_refused(json, s.measured_refused);
+  if (s.startup > 0) json.member_ms("startup_ms", s.startup);
+  write_steadiness(json, s.steadiness);
   write_verdict(json, s.verdict);
   write_parts(json, "breakdown", parts(s.breakdown), s.breakdown.step);
   json.key("gpu_idle_by_cause_ms").begin_object();

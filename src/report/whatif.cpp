@@ -87,7 +87,7 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
     out += fmt::format("\n  the GPU lags behind the CPU, so the step is measured by its period of {} ms",
                        short_ms(*r.baseline.period));
   }
-  out += "\n" + refused_text(r.baseline, style) + verdict_text(r.baseline.verdict, style, 2);
+  out += "\n" + baseline_notes(r.baseline, style) + verdict_text(r.baseline.verdict, style, 2);
   std::vector<TableColumn> columns{
       {"what if", Align::kLeft, true}, {"ms"}, {"10 % .. 90 %"}, {"speed-up"}, {"GPU ms"}, {"peak"},
       {"costs", Align::kLeft}};

@@ -39,6 +39,9 @@ inline void expect_same_graph(const graph::Graph& a, const graph::Graph& b) {
   EXPECT_EQ(a.notes.border_tasks, b.notes.border_tasks);
   EXPECT_EQ(a.notes.foreign_events, b.notes.foreign_events);
   EXPECT_EQ(a.notes.queue_depth_measured, b.notes.queue_depth_measured);
+  EXPECT_EQ(a.notes.startup.time(), b.notes.startup.time());
+  EXPECT_EQ(a.notes.startup.unsure, b.notes.startup.unsure);
+  EXPECT_EQ(a.notes.allocator, b.notes.allocator);
   for (std::size_t l = 0; l < a.lanes.size(); ++l) {
     const graph::GraphLane& x = a.lanes[l];
     const graph::GraphLane& y = b.lanes[l];

@@ -44,6 +44,8 @@ class StepGraphs {
   [[nodiscard]] Result<std::size_t> choose(std::optional<std::int64_t> number) const;
   /// Whether the graph was read from the file. Its event ids then refer to the trace it was built from.
   [[nodiscard]] bool embedded() const { return embedded_.has_value(); }
+  /// Whether start-up work makes up a notable part of the step; its graph is without it.
+  [[nodiscard]] bool cold(std::size_t step) const { return builder_ && builder_->cold(step); }
   /// Declined when the step holds no work. A graph read from the file is returned unchanged, whatever the options.
   [[nodiscard]] Result<graph::Graph> graph(std::size_t step, const graph::BuildOptions& options = {}) const;
 
@@ -86,7 +88,11 @@ struct StepFigures {
   Ns traced = 0, replayed = 0, unprofiled = 0, unprofiled_low = 0, unprofiled_high = 0;
   std::optional<Ns> period;  ///< when the GPU lags behind the CPU: time between the same work in two steps
   std::optional<Ns> measured;
-  std::string measured_refused;  ///< why the recorder's measurement is not used; empty when it is, or there is none
+  std::string measured_refused;      ///< why the recorder's measurement is not used; empty when it is, or there is none
+  graph::Startup startup;            ///< start-up work that was taken out of the step
+  Ns allocator = 0;                  ///< in calls that take memory from the driver and give it back, step after step
+  std::uint64_t recorded_steps = 0;  ///< steady steps of the trace; below 2, how much steps vary is unknown
+  std::string steadiness;            ///< what is not steady about the step, in one or two sentences; empty: nothing
   std::optional<std::int64_t> peak_bytes;
   std::optional<std::int64_t> reserved_bytes;  ///< what the allocator took from the GPU for that peak
   std::optional<memory::Composition> peak_parts;

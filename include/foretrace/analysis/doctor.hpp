@@ -85,7 +85,8 @@ struct DoctorReport {
     std::string name;
     std::int64_t number = 0;
     Ns duration = 0;
-    Ns waited = 0;  ///< left out of the duration: waiting for work that is not in the file
+    Ns waited = 0;      ///< left out of the duration: waiting for work that is not in the file
+    bool cold = false;  ///< start-up work makes up a notable part of it
   };
   std::vector<StepRow> steps;
   std::string step_kind;        ///< of the median step: "training", "decode", …; empty without one
@@ -106,6 +107,7 @@ struct DoctorReport {
     StepVerdict verdict;
     bool ramp_up = false;
     bool outlasts = false;  ///< the GPU still works when the range ends, and no later step shows for how long
+    std::string cold_refusal;  ///< why nothing is predicted from the step; empty when something is
     /// Distances of more than 50 us without a cause, longest first: "4.8 ms in front of X on GPU 0 stream 7".
     std::vector<std::string> unexplained_waits;
   };

@@ -68,6 +68,7 @@ struct GpusReport {
   std::string how;          ///< how the device was identified
   Ns baseline = 0;          ///< the step without the profiler on `from`
   std::optional<OneRank> one_rank;
+  std::string steadiness;   ///< as in StepFigures
   std::vector<std::string> whatifs;
   GpuOrder order = GpuOrder::kTime;
   bool watts = false;
@@ -84,6 +85,7 @@ Result<GpusReport> compare_gpus(analysis::Baseline baseline, const GpusOptions& 
 struct ScaleReport {
   std::string file, step_name, device;
   std::string scheme, network, compression;
+  std::string steadiness;  ///< as in StepFigures
   Ns traced = 0, unprofiled = 0;
   std::optional<Ns> measured;
   std::int64_t gradient_bytes = 0;

@@ -39,6 +39,8 @@ struct SimulatedStep {
   std::optional<Ns> period;  ///< when the GPU lags behind the CPU: the replay is compared with this instead
   host::Unprofiled unprofiled;
   std::optional<Ns> measured;
+  Ns startup = 0;                ///< start-up work that was taken out of a cold step
+  std::string steadiness;        ///< what is not steady about the step; empty: nothing
   std::string measured_refused;  ///< why the recorder's measurement is not used; empty when it is, or there is none
   bool outlasts = false;  ///< the GPU still works when the range ends, and no later step shows for how long
   StepVerdict verdict;

@@ -143,6 +143,18 @@ struct StepSpread {
   Ns low = 0, high = 0;   ///< 10th and 90th percentile, interpolated between neighbours
 };
 
+/// Work that a program does the first time only, by kind: what it took beyond what the same calls take once warm.
+struct Startup {
+  Ns launches = 0;    ///< the first launch of each kernel: its code is loaded
+  Ns allocation = 0;  ///< memory taken from the driver, which PyTorch's allocator keeps
+  Ns loading = 0;     ///< modules, contexts, handles: calls that neither launch, copy nor wait
+  Ns tuning = 0;      ///< kernels of one operation tried one after another and timed
+  Ns compiling = 0;   ///< torch.compile, Triton, XLA
+  Ns operations = 0;  ///< CPU time of operations around such calls
+  Ns unsure = 0;      ///< not taken out: long CPU stretches of the rest that may be start-up too
+  [[nodiscard]] Ns time() const { return launches + allocation + loading + tuning + compiling + operations; }
+};
+
 class Graph {
  public:
   // Columns, one entry per task.
@@ -205,6 +217,9 @@ class Graph {
     std::uint64_t foreign_events = 0;     ///< events of other processes, left out
     Ns waited = 0;                        ///< for GPU work that is not in the file: left out of the step
     bool queue_depth_measured = false;
+    Startup startup;                   ///< taken out of the step; all 0 in a steady step
+    Ns allocator = 0;                  ///< in calls that take memory from the driver and give it back, step after step
+    std::uint64_t recorded_steps = 0;  ///< the trace's steps without cold ones; below 2, how much steps vary is unknown
   } notes;
 
   [[nodiscard]] std::size_t size() const { return kind.size(); }
@@ -244,6 +259,7 @@ Result<Graph> parse(std::string_view text);
 // From a trace to the graph of one step.
 
 class TraceIndex;
+class StartupIndex;
 
 struct BuildOptions {
   /// Families left out, for ablation: their edges go, waits stay out of the costs. kLane cannot be left out.
@@ -275,14 +291,20 @@ class GraphBuilder {
   /// The graph of step `index`. Declined when the step holds no work.
   Result<Graph> build(std::size_t index, const BuildOptions& options = {}) const;
   [[nodiscard]] const StepPace& pace(std::size_t index) const { return paces_[index]; }
-  /// The default step of a verb: the median by length of those that are no ramp-up (of all, when all are); of an even count
-  /// the lower one. There must be a step.
+  /// Whether start-up work makes up a notable part of the step. build() takes it out.
+  [[nodiscard]] bool cold(std::size_t index) const;
+  /// The default step of a verb: the median by length of those that are neither cold nor ramp-up (of those that are not cold,
+  /// else of all); of an even count the lower one. There must be a step.
   [[nodiscard]] std::size_t median() const;
 
  private:
+  /// Those the median is taken of.
+  [[nodiscard]] std::vector<std::size_t> settled() const;
+
   const trace::Trace* trace_;
   const trace::Steps* steps_;
   std::unique_ptr<TraceIndex> index_;
+  std::unique_ptr<StartupIndex> startup_;
   std::vector<StepPace> paces_;
 };
 

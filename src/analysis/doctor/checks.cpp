@@ -109,11 +109,14 @@ Maybe steps_cut_off(const Facts& f) {
 }
 
 Maybe steps_vary(const Facts& f) {
-  const auto& steps = f.steps->steps;
+  std::vector<trace::Step> steps;  // cold ones differ for a reason of their own
+  for (std::size_t i = 0; i < f.steps->steps.size(); ++i) {
+    if (i >= f.cold.size() || !f.cold[i]) steps.push_back(f.steps->steps[i]);
+  }
   if (steps.size() < 2) return {};
   const auto shorter = [](const trace::Step& a, const trace::Step& b) { return a.duration() < b.duration(); };
   const auto [low, high] = std::minmax_element(steps.begin(), steps.end(), shorter);
-  const double median = static_cast<double>(steps[f.steps->median()].duration());
+  const double median = static_cast<double>(f.steps->steps[f.steps->median()].duration());
   const double spread = median > 0 ? static_cast<double>(high->duration() - low->duration()) / median : 0;
   if (spread <= 0.1) return {};
   return Finding{
@@ -215,7 +218,9 @@ Maybe no_collective_sizes(const Facts& f) {
 }
 
 // In the order they are reported; heavier ones come first.
-constexpr Check kChecks[] = {no_kernels,
+constexpr Check kChecks[] = {cold_step,
+                             allocator,
+                             no_kernels,
                              no_cpu,
                              partial,
                              several_processes,
@@ -240,6 +245,7 @@ constexpr Check kChecks[] = {no_kernels,
                              one_rank_of_many,
                              no_collective_sizes,
                              python_stacks,
+                             cold_steps_left_out,
                              steps_vary,
                              one_step,
                              no_training,

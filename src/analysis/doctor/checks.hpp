@@ -1,7 +1,7 @@
 #pragma once
 // The findings of doctor. Each check is one small function over Facts; a new one is one function and one line in the list at the
-// end of its file. checks.cpp has those of what a trace records, gpu.cpp of the GPU's side, graph.cpp of the graph and
-// waits.cpp of unexplained waits.
+// end of its file. checks.cpp has those of what a trace records, steadiness.cpp of start-up work and the allocator,
+// gpu.cpp of the GPU's side, graph.cpp of the graph and waits.cpp of unexplained waits.
 
 #include <optional>
 #include <string>
@@ -33,6 +33,11 @@ inline constexpr const char* kBothActivities =
 inline double part(std::uint64_t some, std::uint64_t all) {
   return all > 0 ? static_cast<double>(some) / static_cast<double>(all) : 0;
 }
+
+// steadiness.cpp
+std::optional<Finding> cold_step(const Facts& facts);
+std::optional<Finding> cold_steps_left_out(const Facts& facts);
+std::optional<Finding> allocator(const Facts& facts);
 
 // gpu.cpp
 std::optional<Finding> orphans(const Facts& facts);

@@ -157,6 +157,9 @@ std::size_t DoctorReport::count(Weight weight) const {
 std::string DoctorReport::verdict() const {
   if (events == 0) return "The file holds no events.";
   if (count(Weight::kBlocks) > 0) return fmt::format("No predictions from this trace: {}.", findings.front().what);
+  for (const std::string_view first : {"cold_step", "allocator"}) {
+    if (const Finding* finding = find(first)) return fmt::format("Usable for predictions, but {}.", finding->what);
+  }
   const std::size_t costs = count(Weight::kCosts);
   std::string out = costs == 0 ? "Good for predictions"
                                : fmt::format("Usable for predictions, but {} accuracy or answers",
@@ -187,8 +190,11 @@ DoctorReport examine(const Trace& trace, const trace::Steps& steps) {
   report.backend = trace.distributed.backend;
   report.nccl_version = trace.distributed.nccl_version;
   read_metadata(report, trace);
-  for (const trace::Step& step : steps.steps)
-    report.steps.push_back({step.name, step.number, step.duration(), step.waited});
+  for (std::size_t i = 0; i < steps.steps.size(); ++i) {
+    const trace::Step& step = steps.steps[i];
+    report.steps.push_back(
+        {step.name, step.number, step.duration(), step.waited, i < facts.cold.size() && facts.cold[i]});
+  }
   report.recorder = recorder_fields(trace);
   report.step_source = trace::describe(steps.source);
   report.steps_marked_by = steps.marked_by;

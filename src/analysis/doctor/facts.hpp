@@ -68,9 +68,9 @@ struct Facts {
   bool from_export = false;  ///< `foretrace export` wrote the file; its graph is inside
   std::optional<DoctorReport::Replay> replay;
   graph::StepNature nature;                               ///< of the median step
+  std::vector<bool> cold;                                 ///< by step: start-up work makes up a notable part of it
   std::string no_replay;                                  ///< why there is none
   bool step_on_gpu = false;                               ///< the replayed step has GPU work
-  bool step_trains = false;                               ///< it has a backward pass or an optimizer
   std::string no_predictions;                             ///< why what-ifs decline it; empty when they answer
   std::string measured_refused;                           ///< why the recorder's measured step is not used
   Ns gpu_time = 0;                                        ///< of the replayed step

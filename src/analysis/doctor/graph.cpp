@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "analysis/doctor/checks.hpp"
+#include "analysis/steadiness.hpp"
 #include "base/readable.hpp"
 #include "base/statistics.hpp"
 #include "foretrace/analysis/baseline.hpp"
@@ -223,6 +224,8 @@ void replay_median_step(Facts& facts) {
     facts.no_replay = graphs.error().message;
     return;
   }
+  facts.cold.resize(graphs->steps().steps.size());
+  for (std::size_t i = 0; i < facts.cold.size(); ++i) facts.cold[i] = graphs->cold(i);
   const Result<graph::Graph> graph = graphs->graph(graphs->median());
   if (!graph) {
     facts.no_replay = graph.error().message;
@@ -234,12 +237,10 @@ void replay_median_step(Facts& facts) {
   replay.replayed = simulate::steady_state(*graph).timeline.step;
   replay.error_pct = percent_off(replay.replayed, replay.traced);
   replay.outlasts = graph->periodic && graph->period <= 0 && replay.replayed > replay.traced;
+  replay.cold_refusal = cold_refusal(*graph, replay.replayed);
   examine_waits(*graph, replay);
   if (!facts.from_export) facts.nature = graph::step_nature(*facts.trace, *graph);
   facts.step_on_gpu = graph::has_gpu_work(*graph);
-  for (const graph::Phase phase : graph->phase) {
-    facts.step_trains = facts.step_trains || phase == graph::Phase::kBackward || phase == graph::Phase::kOptimizer;
-  }
   ask_predictions(facts, *graph, graphs->steps().steps[graphs->median()], replay);
   list_without_model(facts, *graph);
   replay.tasks = graph->size();

@@ -12,6 +12,8 @@ struct Remedy {
 };
 
 constexpr Remedy kNsight[] = {
+    {"cold_step",
+     "run a few steps first: nsys profile --capture-range=cudaProfilerApi, with cudaProfilerStart() after ten steps"},
     {"no_kernels",
      "nsys profile --trace=cuda,nvtx …, then nsys export --type sqlite REPORT.nsys-rep; where that was done, "
      "the process may not profile: see `nsys status --environment`"},
@@ -61,6 +63,8 @@ constexpr Remedy kNsight[] = {
 };
 
 constexpr Remedy kXla[] = {
+    {"cold_step", "call the compiled function once before jax.profiler.start_trace(): its first call compiles it"},
+    {"allocator", "XLA_PYTHON_CLIENT_PREALLOCATE=true (the default) takes the memory once"},
     {"no_kernels",
      "with jax.profiler.trace(DIR): … around steps that run on a GPU; CUPTI must be there "
      "(pip install \"jax[cuda13]\") and no other profiler be running"},

@@ -1,5 +1,6 @@
 #include "foretrace/analysis/summary.hpp"
 
+#include "analysis/steadiness.hpp"
 #include "analysis/summary/parts.hpp"
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/host/measured_step.hpp"
@@ -63,6 +64,8 @@ Result<SummaryReport> summarise(const trace::Trace& trace, const OpenStep& open,
     if (measured.recorded) report.simulated->unprofiled.origin = "recorder";
     report.simulated->measured_refused = measured.refused;
     if (input.own_events) name_gaps(trace, replayed->graph, *report.simulated);
+    report.simulated->startup = replayed->graph.notes.startup.time();
+    report.simulated->steadiness = steadiness_text(replayed->graph);
     report.unprofiled_samples_per_s = per_second(report.simulated->unprofiled.step);
   }
   return report;

@@ -179,13 +179,15 @@ class LagRule {
     if (binding.cause != Cause::kLaunch)
       work.free = shared ? w.begin - trace::default_latencies().kernel_gap : binding.satisfied;
     const bool held = binding.cause == Cause::kLaunch && s_.held_by_missing_work(w);
-    const bool unexplained = !shared && !called && !held && lag > trace::kLongestLatency;
+    const bool late = !shared && !called && !held && lag > trace::kLongestLatency;
+    const bool startup = late && s_.held_by_startup(binding.satisfied, w.begin);
+    const bool unexplained = late && !startup;
     if (unexplained) {
       ++s_.graph.notes.unexplained_lags;
       s_.graph.notes.unexplained_time += lag;
     }
     // What the binding constraint keeps of its own distance.
-    const bool own_lag = s_.options.device_gaps && !held && !(unexplained && s_.options.strict);
+    const bool own_lag = s_.options.device_gaps && !held && !startup && !(unexplained && s_.options.strict);
 
     // The first task of its stream follows the last one of the step before, in a row of steps.
     if (work.previous == kNone) s_.graph.lane_lag[work.task] = trace::default_latencies().kernel_gap;

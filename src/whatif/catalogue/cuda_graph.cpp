@@ -6,6 +6,7 @@
 #include "host/recorded_parts.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/allocator_calls.hpp"
 #include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/graph_regions.hpp"
@@ -31,7 +32,7 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
     m.not_modelled.emplace_back("collectives inside a CUDA graph");
   }
 
-  // On the CPU remain the loading of data, work of the program's own (a stretch too long to be a launch's), the copies of the
+  // On the CPU remain the loading of data, work of the program's own (a stretch too long to be a launch's), its allocator, the copies of the
   // batch, one launch, and the wait at the end. What another change put there (a scheme's hooks) is captured with the launches.
   const std::uint32_t main = g.main_lane;
   std::uint32_t last_wait = kNone;
@@ -43,7 +44,7 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     const bool own =
         g.kind[t] == TaskKind::kCpu && g.origin[t] != graph::Origin::kModelled && g.cost[t] >= host::kLongestStretch;
-    if (!graph::is_gpu(g.kind[t]) && (own || g.phase[t] == Phase::kData)) keep[t] = 1;
+    if (!graph::is_gpu(g.kind[t]) && (own || is_allocator_call(g, t) || g.phase[t] == Phase::kData)) keep[t] = 1;
     if (graph::is_gpu(g.kind[t]) && g.launch[t].valid() && g.phase[t] == Phase::kData) {
       keep[g.launch[t].index()] = 1;
       if (g.task_name(t).find("HtoD") != std::string_view::npos && g.lane[g.launch[t].index()] == main) {

@@ -1,6 +1,7 @@
 #include <set>
 
 #include "trace/latencies.hpp"
+#include "whatif/model/allocator_calls.hpp"
 #include "whatif/rewrite/compiling.hpp"
 #include "whatif/rewrite/graph_regions.hpp"
 
@@ -30,7 +31,8 @@ void collect(Compiling& c, const FusionPlan& plan, Pass& pass) {
         const std::uint32_t unit = pass.phase == Phase::kForward ? c.flow.unit_of(op) : c.flow.backward_of(op).unit;
         if (unit != kNone && plan.where[unit] != FusionPlan::kView) inside = plan.where[unit] == FusionPlan::kInside;
       }
-      if (!inside || (g.kind[t] != TaskKind::kCpu && g.kind[t] != TaskKind::kCall)) continue;
+      if (!inside || is_allocator_call(g, t)) continue;
+      if (g.kind[t] != TaskKind::kCpu && g.kind[t] != TaskKind::kCall) continue;
       pass.tasks.push_back(t);
       pass.before += static_cast<double>(c.draft.cost(t));
     }

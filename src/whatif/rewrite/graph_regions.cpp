@@ -10,6 +10,7 @@
 #include "trace/latencies.hpp"
 #include "whatif/dataflow/layer_regions.hpp"
 #include "whatif/dataflow/saved_tensors.hpp"
+#include "whatif/model/allocator_calls.hpp"
 #include "whatif/model/op_chains.hpp"
 #include "whatif/rewrite/rows.hpp"
 
@@ -126,6 +127,7 @@ class GraphedRegions {
                       fmt::format("inside these layers the CPU waits for the GPU ({}): that cannot be captured",
                                   g.task_name(t)));
         }
+        if (is_allocator_call(g, t)) continue;
         if (g.kind[t] == TaskKind::kCpu || g.kind[t] == TaskKind::kCall) gone.push_back(t);
       }
     }
