@@ -1,11 +1,11 @@
 #pragma once
 // A bound on the memory a command may take, so that a hostile or huge file ends in an error and not in a machine that stands still.
 
+#include <sys/resource.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
-
-#include <sys/resource.h>
 
 namespace foretrace::cli {
 

@@ -127,7 +127,8 @@ Status make_sound(Graph& g) {
 // Rows of the step's window that can become tasks. Counted before anything is built: a graph takes ten times the room of its rows.
 std::size_t rows_of(const TraceIndex& index, const trace::Step& step) {
   std::size_t rows = 0;
-  for (std::uint32_t lane = 0; lane < index.cpu.size(); ++lane) rows += index.begun_in(lane, step.start, step.end).size();
+  for (std::uint32_t lane = 0; lane < index.cpu.size(); ++lane)
+    rows += index.begun_in(lane, step.start, step.end).size();
   const auto begins = [](const GpuWork& w, Ns t) { return w.begin < t; };
   const auto first = std::lower_bound(index.work.begin(), index.work.end(), step.start, begins);
   return rows + static_cast<std::size_t>(std::lower_bound(first, index.work.end(), step.end, begins) - first);

@@ -61,14 +61,14 @@ class LayerRule {
   // events is answered by the innermost one, however deep they are nested.
   struct Open {
     std::uint32_t event;
-    std::uint8_t inside = 0;               // marks of all of them
-    std::uint32_t layer_range = kNone;     // the innermost one
-    std::uint32_t layer_depth = 0;         // how many are around it
-    std::uint32_t user_range = kNone;      // the innermost one that is not the whole step
+    std::uint8_t inside = 0;            // marks of all of them
+    std::uint32_t layer_range = kNone;  // the innermost one
+    std::uint32_t layer_depth = 0;      // how many are around it
+    std::uint32_t user_range = kNone;   // the innermost one that is not the whole step
     std::uint32_t user_depth = 0;
-    std::uint32_t node = kNone;            // the outermost autograd node
+    std::uint32_t node = kNone;  // the outermost autograd node
     std::uint32_t node_depth = 0;
-    std::uint32_t op = kNone;              // the outermost operation
+    std::uint32_t op = kNone;  // the outermost operation
   };
 
   // The events open on a thread, moved forward in time.

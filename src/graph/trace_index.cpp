@@ -206,9 +206,8 @@ void TraceIndex::link() {
                                         [](const Entry& e, std::int64_t v) { return e.correlation < v; });
     if (first == by_id.end() || first->correlation != id) return kNone;
     // Those of one id are in order of their begin.
-    const auto behind = std::partition_point(first, by_id.end(), [&](const Entry& e) {
-      return e.correlation == id && calls[e.call].begin <= before;
-    });
+    const auto behind = std::partition_point(
+        first, by_id.end(), [&](const Entry& e) { return e.correlation == id && calls[e.call].begin <= before; });
     return behind == first ? first->call : (behind - 1)->call;
   };
   for (GpuWork& w : work) {

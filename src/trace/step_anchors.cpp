@@ -73,7 +73,8 @@ class AnchorSearch {
   [[nodiscard]] bool same(Part a, Part b) const {
     const auto n = static_cast<std::ptrdiff_t>(a.second - a.first);
     const auto m = static_cast<std::ptrdiff_t>(b.second - b.first);
-    const auto most = static_cast<std::ptrdiff_t>(std::min(kMostEdits, static_cast<std::size_t>(std::max(n, m)) / kSame));
+    const auto most =
+        static_cast<std::ptrdiff_t>(std::min(kMostEdits, static_cast<std::size_t>(std::max(n, m)) / kSame));
     if (std::max(n, m) - std::min(n, m) > most) return false;
     std::vector<std::ptrdiff_t> reached(static_cast<std::size_t>(2 * most + 3), 0);  // by diagonal, of a
     const auto at = [&](std::ptrdiff_t diagonal) -> std::ptrdiff_t& {

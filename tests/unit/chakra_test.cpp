@@ -125,7 +125,8 @@ std::string tid(std::uint64_t n) { return text(10, text(1, "tid") + number(9, n)
 std::string reference_file(unsigned attributes) {
   std::string out = behind_length(text(attributes, text(1, "schema") + text(29, "1.0.1")) +
                                   text(attributes, text(1, "pid") + number(13, 114598)));
-  out += behind_length(text(2, "aten::mm(0)") + number(3, 4) + number(7, 100) + cpu(true) + tid(1));  // id 0 is left out
+  out +=
+      behind_length(text(2, "aten::mm(0)") + number(3, 4) + number(7, 100) + cpu(true) + tid(1));  // id 0 is left out
   out += behind_length(number(1, 5) + text(2, "aten::mm(1)") + number(3, 4) + text(5, varint(0)) + number(7, 30) +
                        cpu(true) + tid(1));
   out += behind_length(number(1, 6) + text(2, "sgemm") + number(3, 4) + text(4, varint(99)) + text(5, varint(0)) +

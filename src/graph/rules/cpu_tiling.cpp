@@ -212,8 +212,8 @@ void tile_other(StepState& s, std::uint32_t lane) {
   std::vector<Ns> marks;
   std::vector<const Burst*> bursts;
   // Bursts come lane by lane.
-  const auto first_burst =
-      std::lower_bound(s.bursts.begin(), s.bursts.end(), lane, [](const Burst& b, std::uint32_t l) { return b.lane < l; });
+  const auto first_burst = std::lower_bound(s.bursts.begin(), s.bursts.end(), lane,
+                                            [](const Burst& b, std::uint32_t l) { return b.lane < l; });
   for (auto b = first_burst; b != s.bursts.end() && b->lane == lane; ++b) bursts.push_back(&*b);
   std::sort(bursts.begin(), bursts.end(), [](const Burst* a, const Burst* b) { return a->begin < b->begin; });
   Ns idle = first;

@@ -285,7 +285,8 @@ class LagRule {
   // The graph's lane of a thread; kNone when it has none.
   std::uint32_t lane_of_thread(std::uint32_t thread) {
     if (lanes_.empty()) {
-      for (std::uint32_t l = 0; l < s_.graph.lanes.size(); ++l) lanes_.try_emplace(s_.graph.lanes[l].trace_lane.value, l);
+      for (std::uint32_t l = 0; l < s_.graph.lanes.size(); ++l)
+        lanes_.try_emplace(s_.graph.lanes[l].trace_lane.value, l);
     }
     const auto it = lanes_.find(thread);
     return it == lanes_.end() ? kNone : it->second;
@@ -324,7 +325,7 @@ class LagRule {
   };
 
   StepState& s_;
-  std::unordered_map<std::uint32_t, Asked> asked_;           // by trace lane of a stream
+  std::unordered_map<std::uint32_t, Asked> asked_;          // by trace lane of a stream
   std::unordered_map<std::uint32_t, std::uint32_t> lanes_;  // trace lane -> lane
   std::unordered_map<std::uint64_t, Ns> gaps_;
   Ns latency_ = trace::default_latencies().launch_latency;

@@ -273,7 +273,7 @@ class WaitResolver {
   static constexpr std::size_t kMostStreams = 128;  // as many kernels as a GPU runs at once
 
   StepState& s_;
-  std::deque<Source> recent_;  // what was launched last
+  std::deque<Source> recent_;                                         // what was launched last
   std::optional<std::unordered_map<std::int64_t, Ns>> record_times_;  // by correlation id
   std::unordered_map<std::uint32_t, HostThread> threads_;
   std::map<StreamKey, Source> last_;  // ordered: the inference must not depend on hashing

@@ -169,8 +169,8 @@ class SyncRule {
 
   StepState& s_;
   std::vector<SyncCall> syncs_;
-  std::vector<std::uint32_t> news_;                    // streams, in the order in which they got work
-  std::unordered_map<std::uint32_t, Waited> waited_;   // by trace lane of a thread
+  std::vector<std::uint32_t> news_;                   // streams, in the order in which they got work
+  std::unordered_map<std::uint32_t, Waited> waited_;  // by trace lane of a thread
 };
 
 }  // namespace

@@ -70,7 +70,8 @@ struct Node {
   std::string_view name, shapes, types, kind, group;
   std::vector<std::int64_t> calls, data_needs;  // ctrl_deps, data_deps
   bool on_cpu = false;
-  std::int64_t stream = kAbsent, thread = kAbsent, peer = kAbsent, sequence = kAbsent, cost_ns = kAbsent, comm_type = kAbsent, comm_size = kAbsent;
+  std::int64_t stream = kAbsent, thread = kAbsent, peer = kAbsent, sequence = kAbsent, cost_ns = kAbsent,
+               comm_type = kAbsent, comm_size = kAbsent;
 };
 
 bool read_node(std::string_view message, Node& node) {
@@ -203,7 +204,7 @@ class Reader {
     const bool set = !has_starts_ && trace_.size() > 0;
     if (set) set_starts();
     std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> launched;  // by operation
-    std::vector<std::uint32_t> launching;                                    // those operations, in the order of the file
+    std::vector<std::uint32_t> launching;  // those operations, in the order of the file
     for (std::uint32_t row = 0; row < needs_.size(); ++row) {
       const std::uint32_t by = operation_among(needs_[row]);
       if (by == kNone) continue;
@@ -328,7 +329,8 @@ bool begins_node(std::string_view text) {
   }
   if (text.empty() || text[0] != 0x12) return false;
   text.remove_prefix(1);
-  return varint(text, number) && number > 0 && is_word(text.substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(number, text.size()))));
+  return varint(text, number) && number > 0 &&
+         is_word(text.substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(number, text.size()))));
 }
 
 /// The metadata begins with a version ("0.0.4", "1.1.1-chakra.0.0.4") or an attribute, or is empty and a node follows.
