@@ -80,7 +80,8 @@ std::string overview_help(std::size_t width) {
              width, 0, 0) +
          "\n";
   out +=
-      "exit codes: 0 done, 1 a gate failed, 2 wrong usage, 3 unreadable input, 4 declined,\n  5 a gate is inconclusive, "
+      "exit codes: 0 done, 1 a gate failed, 2 wrong usage, 3 unreadable input, 4 declined,\n  5 a gate is "
+      "inconclusive, "
       "74 cannot write the output\n";
   return out;
 }

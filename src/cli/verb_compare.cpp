@@ -75,8 +75,7 @@ Result<Answer> run_compare(const Request& request) {
   return Answer{request.json              ? report::to_json(result)
                 : values.flag("markdown") ? report::to_markdown(result, request.style.top)
                                           : report::to_text(result, request.style),
-                gate_code(result, values.text("inconclusive").value_or(""))
-                    .value_or(declined ? kDeclined : kDone)};
+                gate_code(result, values.text("inconclusive").value_or("")).value_or(declined ? kDeclined : kDone)};
 }
 
 }  // namespace
@@ -99,7 +98,8 @@ Verb compare_verb() {
                          "recordings cannot tell")
                       .letter_is('g')
                       .at_least(0),
-                  option(kText, "inconclusive", "AS", "", "treat an inconclusive gate as passed or failed: exit with 0 or 1")
+                  option(kText, "inconclusive", "AS", "",
+                         "treat an inconclusive gate as passed or failed: exit with 0 or 1")
                       .one_of({"pass", "fail"}),
                   option(kText, "whatif", "WHATIF", "",
                          "predict BEFORE with this change and compare with AFTER; several are stacked")

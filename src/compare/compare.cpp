@@ -61,9 +61,9 @@ Figures figures_of(const std::vector<Profile>& recordings, DecidedBy decided) {
   double steps_error = 0;
   for (const Profile& p : recordings) {
     const bool traced = decided == DecidedBy::kTraced;
-    out.steps.push_back(traced                               ? middle(p.traced_ns)
+    out.steps.push_back(traced                             ? middle(p.traced_ns)
                         : decided == DecidedBy::kEstimated ? static_cast<double>(*p.estimated)
-                                                             : static_cast<double>(*p.clean));
+                                                           : static_cast<double>(*p.clean));
     steps_error = std::max(steps_error, median_error(traced ? p.traced_ns : p.clean_ns));
   }
   const Profile& shown = recordings.front();
@@ -184,8 +184,8 @@ std::optional<Verdict> move_to_the_other_gpu(const trace::Trace& before, const t
 namespace {
 
 // Parts are times as traced: they say nothing where the two sides were not recorded alike, and what the user measured stands.
-void judge_gate(Comparison& c, const std::vector<Profile>& before, const std::vector<Profile>& after, const Estimate& step,
-                bool copies) {
+void judge_gate(Comparison& c, const std::vector<Profile>& before, const std::vector<Profile>& after,
+                const Estimate& step, bool copies) {
   StepParts parts = step_parts(before, after, copies);
   c.parts = std::move(parts.parts);
   c.from_parts = to_change(parts.step);
@@ -232,7 +232,8 @@ Result<Comparison> compare(const std::vector<const trace::Trace*>& before,
     c.noise_from = fmt::format("what these {} recordings differ by", left.size() + right.size());
   } else {
     c.noise_from =
-        "what recordings of unchanged programs differ by; several recordings per side would measure it for this program";
+        "what recordings of unchanged programs differ by; several recordings per side would measure it for this "
+        "program";
   }
   c.causes = differences(a, b);
   const bool explained =

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/statistics.hpp"
 #include "compare/profile.hpp"
@@ -15,6 +16,7 @@ namespace {
 
 using graph::Phase;
 using whatif::Changes;
+using whatif::Difference;
 using work::Dtype;
 using work::Family;
 
@@ -29,15 +31,34 @@ std::string type_name(Dtype dtype) {
   return name;
 }
 
-// What each way to update parameters is called, and the what-if that gives it.
-struct UpdateNames {
-  std::string_view text, whatif;
+// What each way to update parameters is called, and the difference that it makes.
+struct UpdateWay {
+  std::string_view text;
+  std::optional<Difference> difference = {};
 };
-constexpr UpdateNames kUpdates[] = {{"unknown", ""},
-                                    {"one parameter after the other", ""},
-                                    {"over lists of parameters (foreach)", "foreach-optimizer"},
-                                    {"in fused kernels", "fused-optimizer"}};
-const UpdateNames& names_of(Traits::Update update) { return kUpdates[static_cast<std::size_t>(update)]; }
+constexpr UpdateWay kUpdates[] = {{"unknown"},
+                                  {"one parameter after the other"},
+                                  {"over lists of parameters (foreach)", Difference::kUpdateOverLists},
+                                  {"in fused kernels", Difference::kUpdateFused}};
+const UpdateWay& way_of(Traits::Update update) { return kUpdates[static_cast<std::size_t>(update)]; }
+
+std::optional<Difference> products_in(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kFp16:
+      return Difference::kProductsInFp16;
+    case Dtype::kBf16:
+      return Difference::kProductsInBf16;
+    case Dtype::kTf32:
+      return Difference::kProductsInTf32;
+    default:
+      return {};
+  }
+}
+
+// The change that makes this difference; empty where there is no such difference or change.
+std::string whatif_for(std::optional<Difference> difference) {
+  return difference ? whatif::use_that_explains(*difference) : "";
+}
 
 // The change of the catalogue that this is.
 std::string_view whatif_for(Changes changes) { return whatif::the_one_that_changes(changes).name; }
@@ -137,11 +158,11 @@ class Differences {
       for (const auto& [kind, type] : after_.collective_types)
         types += fmt::format("{}{} in {}", types.empty() ? "" : ", ", kind, type);
       say("gradients are sent in another type: " + types, calls(after_.collectives), gpu(communication),
-          "compress-gradients");
+          whatif_for(Difference::kGradientsInOtherType));
     } else if (std::abs(calls_after - calls_before) > std::max(1.0, 0.2 * calls_before)) {
       say(fmt::format("communication in {} calls instead of {}: other buckets", std::llround(calls_after),
                       std::llround(calls_before)),
-          calls(after_.collectives), gpu(communication), "bucket");
+          calls(after_.collectives), gpu(communication), whatif_for(Difference::kOtherBuckets));
     }
   }
 
@@ -210,11 +231,7 @@ class Differences {
       const std::string text = fmt::format("{}: most products in {} instead of {}{}",
                                            half_before != half_after ? "mixed precision" : "another precision",
                                            type_name(after_.precision), type_name(before_.precision), scaled);
-      const std::string_view whatif = after_.precision == Dtype::kFp16   ? "amp"
-                                      : after_.precision == Dtype::kBf16 ? "amp:dtype=bf16"
-                                      : after_.precision == Dtype::kTf32 ? "tf32"
-                                                                         : "";
-      say(text, "products and what surrounds them", gpu(computes), whatif);
+      say(text, "products and what surrounds them", gpu(computes), whatif_for(products_in(after_.precision)));
     } else if (known && std::abs(after_.half_share - before_.half_share) > 0.1) {
       say(fmt::format("{:.0f} % of the products' work in half precision instead of {:.0f} %", 100 * after_.half_share,
                       100 * before_.half_share),
@@ -233,7 +250,7 @@ class Differences {
     if (!attention_changed()) return;
     const bool on = after_.attention_ns > before_.attention_ns;
     say(on ? "attention in fused kernels" : "attention as products and softmax, no longer in fused kernels",
-        "attention", gpu(is_attention), on ? "flash-attention" : "");
+        "attention", gpu(is_attention), on ? whatif_for(Difference::kAttentionFused) : "");
   }
 
   void layout() {
@@ -262,7 +279,8 @@ class Differences {
     if (std::abs(more) < 64e6 || std::abs(more) < before_.host_copy_bytes) return;
     say(fmt::format("{:.2f} GB copied between host and GPU instead of {:.2f}", after_.host_copy_bytes / 1e9,
                     before_.host_copy_bytes / 1e9),
-        "copies", gpu([](const GpuItem& i) { return i.from_host; }), more > 0 ? "offload" : "");
+        "copies", gpu([](const GpuItem& i) { return i.from_host; }),
+        more > 0 ? whatif_for(Difference::kMoreHostCopies) : "");
   }
 
   void optimizer() {
@@ -276,9 +294,9 @@ class Differences {
         after_.update == Traits::Update::kUnknown) {
       return;
     }
-    say(fmt::format("the optimizer works {} instead of {}", names_of(after_.update).text,
-                    names_of(before_.update).text),
-        "optimizer", gpu(updates), names_of(after_.update).whatif);
+    const UpdateWay &now = way_of(after_.update), &then = way_of(before_.update);
+    say(fmt::format("the optimizer works {} instead of {}", now.text, then.text), "optimizer", gpu(updates),
+        whatif_for(now.difference));
   }
 
   void loader() {

@@ -14,13 +14,13 @@ struct Evidence {
   Estimate step;
   std::optional<Estimate> parts;
   std::optional<Estimate> certain_parts;  ///< what follows from the parts that changed beyond their own noise
-  std::size_t before = 1, after = 1;  ///< recordings
+  std::size_t before = 1, after = 1;      ///< recordings
 };
 
 struct Judgement {
   Outcome outcome = Outcome::kInconclusive;
   bool by_parts = false;
-  Estimate decisive;  ///< the change that the outcome rests on
+  Estimate decisive;                             ///< the change that the outcome rests on
   std::optional<std::size_t> recordings_needed;  ///< per side, of an inconclusive outcome
 };
 

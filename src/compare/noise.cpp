@@ -41,15 +41,16 @@ double squares(const std::vector<double>& values) {
 const Noise& Noise::table() {
   static const Noise kTable = [] {
     std::map<std::string_view, Sigma> rows;
-    for (CsvReader row(data_file("compare/noise/recordings.csv"), {"name", "value", "programs", "pairs", "error"}); row.next();) {
+    for (CsvReader row(data_file("compare/noise/recordings.csv"), {"name", "value", "programs", "pairs", "error"});
+         row.next();) {
       const std::optional<double> value = row.number("value"), programs = row.number("programs");
       FORETRACE_CHECK(value.has_value() && programs.has_value());
       rows[row["name"]] = {*value, *programs};
     }
     const auto value = [&](std::string_view name) { return rows.at(name).value; };
-    return Noise{rows.at("host_clean"),  rows.at("host_traced"), rows.at("host_sessions"), rows.at("gpu"),
-                 value("common"),        value("long_kernel"),   value("kernel"),          value("short_kernel"),
-                 value("host_copy"),     value("cpu_op")};
+    return Noise{rows.at("host_clean"), rows.at("host_traced"), rows.at("host_sessions"), rows.at("gpu"),
+                 value("common"),       value("long_kernel"),   value("kernel"),          value("short_kernel"),
+                 value("host_copy"),    value("cpu_op")};
   }();
   return kTable;
 }

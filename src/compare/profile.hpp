@@ -41,7 +41,8 @@ struct Profile {
   std::vector<double> clean_ns;   ///< without the profiler: the recorder's steps
   std::optional<Ns> clean;        ///< the user's, else the recorder's
   bool measured_by_user = false;
-  std::optional<Ns> estimated;    ///< without the profiler, estimated from the trace alone; missing where that is not possible
+  std::optional<Ns>
+      estimated;  ///< without the profiler, estimated from the trace alone; missing where that is not possible
   std::shared_ptr<const graph::Graph> traced_graph, clean_graph;  ///< of the step shown; `clean_graph` may be missing
   [[nodiscard]] const graph::Graph& graph() const { return clean_graph ? *clean_graph : *traced_graph; }
   std::optional<std::int64_t> peak_bytes;

@@ -83,7 +83,9 @@ Estimate together(const Graph& g, const std::array<std::optional<Estimate>, kKin
     Factors slower = all, faster = all;
     slower[k] *= std::exp(parts[k]->error);
     faster[k] /= std::exp(parts[k]->error);
-    const double error = parts[k]->error > 0 ? std::max(std::log(step_with(g, slower) / then), std::log(then / step_with(g, faster))) : 0;
+    const double error = parts[k]->error > 0
+                             ? std::max(std::log(step_with(g, slower) / then), std::log(then / step_with(g, faster)))
+                             : 0;
     out.error = std::hypot(out.error, error);
     out.own = parts[k]->own;
     if (error >= largest) {
@@ -95,7 +97,8 @@ Estimate together(const Graph& g, const std::array<std::optional<Estimate>, kKin
 }
 
 Part part(std::string name, const Times& t, const Estimate& e, double step_change) {
-  return {std::move(name), std::llround(mean(t.before)), std::llround(mean(t.after)), to_change(e), 100 * std::expm1(step_change)};
+  return {std::move(name), std::llround(mean(t.before)), std::llround(mean(t.after)), to_change(e),
+          100 * std::expm1(step_change)};
 }
 
 // Whether the items of one side take the same multiple of the other side's time. Two recordings differ in every operation; a copy differs

@@ -57,7 +57,7 @@ std::vector<const Cause*> first_causes(const Comparison& c) {
 }
 
 std::string_view decided_words(DecidedBy decided) {
-  return decided == DecidedBy::kUser       ? "the steps you measured without the profiler decide"
+  return decided == DecidedBy::kUser        ? "the steps you measured without the profiler decide"
          : decided == DecidedBy::kRecorded  ? "the recorder's steps without the profiler decide"
          : decided == DecidedBy::kEstimated ? "the step without the profiler decides, estimated from the trace"
                                             : "the traced steps decide, the profiler's own time included";
@@ -87,7 +87,8 @@ std::string failed_words(const Comparison& c) {
     why = cause_words(cause);
     break;
   }
-  return fmt::format("The gate of {:g} % fails: the step is slower by {}. Main cause: {}.", *c.gate_pct, evidence_words(c), why);
+  return fmt::format("The gate of {:g} % fails: the step is slower by {}. Main cause: {}.", *c.gate_pct,
+                     evidence_words(c), why);
 }
 
 std::string gate_words(const Comparison& c) {
@@ -95,8 +96,9 @@ std::string gate_words(const Comparison& c) {
   if (*c.outcome == compare::Outcome::kPassed)
     return fmt::format("The gate of {:g} % holds: {}.", *c.gate_pct, evidence_words(c));
   return fmt::format("The gate of {:g} % is inconclusive: {}. {}.", *c.gate_pct, evidence_words(c),
-                     c.recordings_needed ? fmt::format("About {} recordings per side would decide", *c.recordings_needed)
-                                         : "More recordings per side are not likely to decide");
+                     c.recordings_needed
+                         ? fmt::format("About {} recordings per side would decide", *c.recordings_needed)
+                         : "More recordings per side are not likely to decide");
 }
 
 void table_text(std::string& out, const std::string& title, const std::vector<compare::Row>& rows,

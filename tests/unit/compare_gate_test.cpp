@@ -53,7 +53,8 @@ TEST(CompareGate, NoiseThatWouldHideAnythingIsNoPass) {
   EXPECT_EQ(outcome(known(1.00, std::log(1.26))), Outcome::kInconclusive);
   EXPECT_EQ(outcome(known(0.50, std::log(1.26))), Outcome::kPassed);  // faster beyond any noise
   EXPECT_EQ(outcome(known(2.00, std::log(1.26))), Outcome::kFailed);
-  EXPECT_EQ(judge({known(1.00, std::log(1.26)), {}, {}, 1, 1}, 40).outcome, Outcome::kPassed);  // a wide gate needs less
+  EXPECT_EQ(judge({known(1.00, std::log(1.26)), {}, {}, 1, 1}, 40).outcome,
+            Outcome::kPassed);  // a wide gate needs less
 }
 
 TEST(CompareGate, TheMorePreciseWitnessDecidesAndEitherCanFail) {
@@ -81,8 +82,9 @@ TEST(CompareGate, SaysHowManyRecordingsWouldDecide) {
   EXPECT_LE(*noisy.recordings_needed, 6u);
   const Estimate then = with_recordings(known(1.00, 0.35), 1, 1, *noisy.recordings_needed);
   EXPECT_LE(then.noise(), std::log(1.25));
-  EXPECT_FALSE(judge({known(1.0301, 0.02), {}, {}, 1, 1}, kGate).recordings_needed);  // no number of recordings splits such a hair
-  EXPECT_FALSE(judge({known(1.00, 0.02), {}, {}, 1, 1}, kGate).recordings_needed);    // decided
+  EXPECT_FALSE(judge({known(1.0301, 0.02), {}, {}, 1, 1}, kGate)
+                   .recordings_needed);  // no number of recordings splits such a hair
+  EXPECT_FALSE(judge({known(1.00, 0.02), {}, {}, 1, 1}, kGate).recordings_needed);  // decided
 }
 
 TEST(CompareGate, SeveralRecordingsMeasureTheirOwnNoise) {

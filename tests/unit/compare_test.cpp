@@ -79,6 +79,19 @@ TEST(Compare, AllPartsOfACombinationAreNamed) {
   EXPECT_EQ(c.decided, DecidedBy::kRecorded);
 }
 
+TEST(Compare, EveryDifferenceIsExplainedByAUseOfTheCatalogue) {
+  using whatif::Difference;
+  for (const Difference difference :
+       {Difference::kProductsInFp16, Difference::kProductsInBf16, Difference::kProductsInTf32,
+        Difference::kUpdateOverLists, Difference::kUpdateFused, Difference::kAttentionFused,
+        Difference::kMoreHostCopies, Difference::kGradientsInOtherType, Difference::kOtherBuckets}) {
+    const std::string use = whatif::use_that_explains(difference);
+    const Result<const whatif::WhatIf*> found = whatif::find_whatif(use.substr(0, use.find(':')));
+    EXPECT_TRUE(found) << static_cast<int>(difference) << " " << use;
+  }
+  EXPECT_EQ(whatif::use_that_explains(Difference::kProductsInBf16), "amp:dtype=bf16");
+}
+
 TEST(Compare, RecordingsOfOneProgramDoNotDiffer) {
   const Comparison c = between(load("data/h200-clean/recordings/lstm_lm.base.00.json.gz"),
                                load("data/h200-clean/recordings/lstm_lm.base.02.json.gz"));

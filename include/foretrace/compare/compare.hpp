@@ -26,8 +26,8 @@ namespace foretrace::compare {
 
 /// Which figure of the step is compared.
 enum class DecidedBy : std::uint8_t {
-  kUser,      ///< what the user measured on both sides
-  kRecorded,  ///< what the recorder measured without the profiler, on both sides
+  kUser,       ///< what the user measured on both sides
+  kRecorded,   ///< what the recorder measured without the profiler, on both sides
   kTraced,     ///< the traced steps, profiler included
   kEstimated,  ///< the step without the profiler, estimated from the trace on both sides
 };
@@ -88,8 +88,8 @@ struct Part {
 };
 
 enum class Outcome : std::uint8_t {
-  kPassed,        ///< the step is not slower by more than the gate, as far as the noise lets one tell, and the noise is small
-  kFailed,        ///< slower by more than the gate, beyond noise
+  kPassed,  ///< the step is not slower by more than the gate, as far as the noise lets one tell, and the noise is small
+  kFailed,  ///< slower by more than the gate, beyond noise
   kInconclusive,  ///< these recordings cannot tell
 };
 std::string_view to_string(Outcome outcome);
@@ -124,13 +124,13 @@ struct Verdict {
 struct Comparison {
   Side before, after;
   DecidedBy decided = DecidedBy::kTraced;
-  std::string decided_why;    ///< "only one side has the recorder's figure"; empty when there is nothing to say
-  double change_pct = 0;      ///< of the step; positive is slower
-  double noise_pct = 0;       ///< a step slower by this, or faster by as large a factor, may be noise
+  std::string decided_why;           ///< "only one side has the recorder's figure"; empty when there is nothing to say
+  double change_pct = 0;             ///< of the step; positive is slower
+  double noise_pct = 0;              ///< a step slower by this, or faster by as large a factor, may be noise
   double low_pct = 0, high_pct = 0;  ///< the interval of the change
   double p_value = 1;                ///< probability that chance alone gives a change this large
-  std::string noise_from;     ///< in words
-  std::vector<Cause> causes;  ///< most important first
+  std::string noise_from;            ///< in words
+  std::vector<Cause> causes;         ///< most important first
   Tables tables;
   double matched_share = 0;  ///< of both sides' GPU time: work found on the other side, same kernel and sizes
   std::vector<Part> parts;

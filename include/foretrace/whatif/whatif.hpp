@@ -116,6 +116,25 @@ struct Evidence {
   int models = 0;
 };
 
+/// What differs between two recordings of a program when a change was made. `foretrace compare` names the change by it. Changes whose
+/// subject alone identifies them (`Changes::kDevice`, …) need no entry here.
+enum class Difference : std::uint8_t {
+  kProductsInFp16,  ///< most products run in this type
+  kProductsInBf16,
+  kProductsInTf32,
+  kUpdateOverLists,  ///< the optimizer works on lists of parameters
+  kUpdateFused,
+  kAttentionFused,
+  kMoreHostCopies,        ///< far more bytes are copied between host and GPU
+  kGradientsInOtherType,  ///< collectives carry another type
+  kOtherBuckets,          ///< the same gradients in another number of collectives
+};
+/// A difference, and the use of the what-if that makes it.
+struct Explains {
+  Difference difference = Difference::kProductsInFp16;
+  std::string use = {};  ///< "amp:dtype=bf16"; empty: the what-if without parameters
+};
+
 struct ScriptPart;
 struct ScriptPlaces;
 
@@ -151,6 +170,7 @@ struct WhatIf {
   void (*write_code)(const ScriptPart& part, ScriptPlaces& to) = nullptr;
   /// Settings of a validated what-if that no measured step had: "bits=8" (a value), "layers" (any value).
   std::vector<std::string> unvalidated = {};
+  std::vector<Explains> explains = {};  ///< differences between two recordings that it accounts for
 };
 
 /// The catalogue, sorted by name. One file each under src/whatif/catalogue.
@@ -158,6 +178,8 @@ const std::vector<WhatIf>& catalogue();
 /// Those with this subject, by name; and the catalogue's first. It has at least one of each.
 std::vector<const WhatIf*> that_change(Changes changes);
 const WhatIf& the_one_that_changes(Changes changes);
+/// The use of a what-if that makes this difference: "fused-optimizer"; empty where none does.
+std::string use_that_explains(Difference difference);
 /// Adds a what-if of the embedding program or of a plugin until the program ends, or replaces one added before under the same
 /// name. Refused when the catalogue has the name, when the name holds a separator (: , | +), or when `advise` holds a use of
 /// another what-if.

@@ -205,7 +205,8 @@ const Registered kRegistered(
      .validated = true,
      .apply = apply_amp,
      .already = if_step_has(&StepFacts::half_products, "the step already runs matrix products in half precision"),
-     .write_code = write_code});
+     .write_code = write_code,
+     .explains = {{Difference::kProductsInFp16}, {Difference::kProductsInBf16, "amp:dtype=bf16"}}});
 
 }  // namespace
 }  // namespace foretrace::whatif

@@ -42,7 +42,8 @@ const Registered kRegistered(scheme_whatif({.name = "bucket",
                                             .code = "DistributedDataParallel(model, bucket_cap_mb=…)",
                                             .validated = true,
                                             .apply = apply_bucket,
-                                            .already = already_there}));
+                                            .already = already_there,
+                                            .explains = {{Difference::kOtherBuckets}}}));
 
 }  // namespace
 }  // namespace foretrace::whatif

@@ -40,4 +40,13 @@ const WhatIf& the_one_that_changes(Changes changes) {
   return *one;
 }
 
+std::string use_that_explains(Difference difference) {
+  for (const WhatIf* whatif : all_whatifs()) {
+    for (const Explains& explained : whatif->explains) {
+      if (explained.difference == difference) return explained.use.empty() ? whatif->name : explained.use;
+    }
+  }
+  return {};
+}
+
 }  // namespace foretrace::whatif

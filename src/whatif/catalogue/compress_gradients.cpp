@@ -30,7 +30,8 @@ WhatIf compress_gradients_whatif() {
                             .code = "model.register_comm_hook(state, hook)",
                             .validated = true,
                             .apply = apply_compress_gradients,
-                            .already = already_there});
+                            .already = already_there,
+                            .explains = {{Difference::kGradientsInOtherType}}});
   // The scheme's `compress` is called `method` here, and asked first.
   Parameter method = w.parameters.back();
   w.parameters.pop_back();

@@ -88,7 +88,8 @@ const Registered kRegistered(
      .apply = apply_flash_attention,
      .whole_program = "in a compiled program attention is what the model calls: jax.nn.dot_product_attention(…, "
                       "implementation=\"cudnn\")",
-     .write_code = write_code});
+     .write_code = write_code,
+     .explains = {{Difference::kAttentionFused}}});
 
 }  // namespace
 }  // namespace foretrace::whatif

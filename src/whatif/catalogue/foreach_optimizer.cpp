@@ -45,7 +45,8 @@ const Registered kRegistered(
      .apply = apply_foreach,
      .already = already_there,
      .whole_program = "XLA fuses the update itself; there is no list of optimizer kernels to join",
-     .write_code = write_code});
+     .write_code = write_code,
+     .explains = {{Difference::kUpdateOverLists}}});
 
 }  // namespace
 }  // namespace foretrace::whatif

@@ -39,7 +39,8 @@ const Registered kRegistered(
      .apply = apply_fused,
      .already = if_step_has(&StepFacts::fused_update, "the step already runs a fused update"),
      .whole_program = "XLA fuses the update itself; there is no list of optimizer kernels to join",
-     .write_code = write_code});
+     .write_code = write_code,
+     .explains = {{Difference::kUpdateFused}}});
 
 }  // namespace
 }  // namespace foretrace::whatif

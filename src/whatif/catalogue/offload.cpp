@@ -182,7 +182,8 @@ const Registered kRegistered(
      .apply = apply_offload,
      .already = if_step_has(&StepFacts::offloads, "the step already keeps activations in the host's memory"),
      .whole_program = "which tensors a compiled program keeps is not in its trace",
-     .write_code = write_code});
+     .write_code = write_code,
+     .explains = {{Difference::kMoreHostCopies}}});
 
 }  // namespace
 }  // namespace foretrace::whatif

@@ -97,7 +97,8 @@ const Registered kRegistered({.name = "tf32",
                               .apply = apply_tf32,
                               .already = already_there,
                               .no_effect_on = idle_there,
-                              .write_code = write_code});
+                              .write_code = write_code,
+                              .explains = {{Difference::kProductsInTf32}}});
 
 }  // namespace
 }  // namespace foretrace::whatif
