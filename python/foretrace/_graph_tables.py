@@ -89,7 +89,7 @@ class Breakdown:
     gpu_only: int
     both: int
     exposed_communication: int  # communication runs and no computation does
-    exposed_loading: int  # of cpu_only: the main thread loads data
+    exposed_loading: int  # of cpu_only: the main thread loads data; of idle: it waits for workers that do
     idle: int
     gpu_busy: int
     cpu_busy: int

@@ -88,7 +88,7 @@ struct Breakdown {
   Ns both = 0;
   Ns exposed_communication = 0;  ///< communication runs and no computation does
   Ns idle = 0;                   ///< nothing runs
-  Ns exposed_loading = 0;        ///< of cpu_only: the main thread loads data
+  Ns exposed_loading = 0;        ///< of cpu_only: the main thread loads data; of idle: it waits for workers that do
   Ns gpu_busy = 0;               ///< any computation or copy on the GPU
   Ns cpu_busy = 0;
   Ns communication = 0;

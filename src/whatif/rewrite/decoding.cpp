@@ -46,10 +46,10 @@ std::optional<hardware::Cost> decoded_product(const Model& m, const Row& row, do
   const auto sequences = static_cast<double>(nature.sequences);
   if (sequences > 0 && balanced > 0) {
     const double factor = std::max(1.0, sequences * x / balanced) / std::max(1.0, sequences / balanced);
-    return hardware::Cost{time * factor, graph::Origin::kScaled, 0, true};
+    return hardware::Cost{time * factor, graph::Origin::kModelled, 0, true};
   }
   // Fewer sequences read the same weights; whether more of them only do that too depends on how many there are.
-  if (x <= 1) return hardware::Cost{time, graph::Origin::kScaled, 0, true};
+  if (x <= 1) return hardware::Cost{time, graph::Origin::kModelled, 0, true};
   return between(time, time * x);
 }
 

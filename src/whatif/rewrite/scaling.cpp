@@ -71,10 +71,12 @@ std::size_t scale_batch(Model& m, Draft& draft, double x) {
     } else if (!known) {
       cost.ns = linear(time, x);
     } else if (nature.infers()) {
-      // No batch is small enough to multiply by weights that were not read.
+      // No batch is small enough to multiply by weights that were not read; none takes longer for being smaller.
       cost.ns = std::max(cost.ns, std::min(time, times_run(m, row) * weight_reading_ns(work, m.device)));
+      if (x < 1) cost.ns = std::min(cost.ns, time);
     }
-    cost.origin = graph::Origin::kScaled;
+    // For another number of sequences the library may pick another kernel: that is a model, not a measured time.
+    cost.origin = product ? graph::Origin::kModelled : graph::Origin::kScaled;
     set_row(m, draft, row, cost, becomes);
     ++changed;
   }
