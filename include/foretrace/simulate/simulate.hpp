@@ -119,8 +119,8 @@ enum class BoundBy : std::uint8_t {
 /// "cpu", "gpu", "communication", "loading", "other_ranks", "mixed", "waits", "nothing".
 std::string_view to_string(BoundBy bound);
 
-/// What would shorten a step, from simulations in which one resource takes 10 % less time. No share exceeds the resource's
-/// share of the critical path.
+/// What would shorten a step, from simulations in which one resource takes 10 % less time. Of a step without copies, no
+/// share exceeds that of the resource in the critical path.
 ///
 ///   Bottleneck b = bottleneck(graph);
 ///   b.sentence();   // "CPU-bound: 10 % less CPU time shortens the step by 9.1 %, 10 % less GPU time by 0.2 %; the GPU is busy 38 % …"
