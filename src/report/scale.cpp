@@ -55,7 +55,11 @@ std::string to_json(const analysis::ScaleReport& r) {
   json.member("gradient_bytes", r.gradient_bytes).member("whatifs", r.whatifs);
   write_one_rank(json, r.one_rank);
   json.key("baseline").begin_object().member_ms("traced_ms", r.traced).member_ms("unprofiled_ms", r.unprofiled);
-  json.member_ms("measured_ms", r.measured).member_ms("without_collectives_ms", r.without_collectives).end_object().key("predictions").begin_array();
+  json.member_ms("measured_ms", r.measured)
+      .member_ms("without_collectives_ms", r.without_collectives)
+      .end_object()
+      .key("predictions")
+      .begin_array();
   for (const whatif::Prediction& p : r.predictions) {
     write_times(json.begin_object().member("workers", p.workers), p);
     json.member_ms("exposed_comm_ms", p.exposed_communication).member_ms("comm_ms", p.communication);

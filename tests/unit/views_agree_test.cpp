@@ -23,8 +23,8 @@
 namespace foretrace::analysis {
 namespace {
 
-using ::testing::HasSubstr;
 using test::TraceMaker;
+using ::testing::HasSubstr;
 
 bool trains(const SummaryReport& summary) {
   return std::any_of(summary.phases.begin(), summary.phases.end(), [](const SummaryReport::PhaseRow& p) {
@@ -113,7 +113,9 @@ TEST(ViewsAgree, ATpuIsCalledOneAndDeclined) {
 
 TEST(ViewsAgree, TensorFlowIsNotJax) {
   TraceMaker m;
-  m.op("ExecutorState::Process", 5'000, 50'000).launch(1, {10'000, 15'000}, "gemm", {20'000, 40'000}).step(3, 0, 60'000);
+  m.op("ExecutorState::Process", 5'000, 50'000)
+      .launch(1, {10'000, 15'000}, "gemm", {20'000, 40'000})
+      .step(3, 0, 60'000);
   trace::Trace trace = m.load();
   EXPECT_EQ(trace::framework_of(trace), trace::Framework::kPyTorch);
   trace.format = "xplane";

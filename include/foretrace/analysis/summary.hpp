@@ -40,7 +40,7 @@ struct SimulatedStep {
   host::Unprofiled unprofiled;
   std::optional<Ns> measured;
   std::string measured_refused;  ///< why the recorder's measurement is not used; empty when it is, or there is none
-  bool outlasts = false;  ///< the GPU still works when the range ends, and no later step shows for how long
+  bool outlasts = false;         ///< the GPU still works when the range ends, and no later step shows for how long
   StepVerdict verdict;
   simulate::Breakdown breakdown;
   simulate::LowerBounds bounds;
