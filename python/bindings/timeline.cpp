@@ -27,7 +27,7 @@ using Costs = nb::ndarray<const Ns, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 /// copy, on a clock that starts with it.
 struct SimulatedStep {
   const Graph* graph = nullptr;  // kept alive by Python
-  std::vector<Ns> cost;  // other than the graph's; empty: its own
+  std::vector<Ns> cost;          // other than the graph's; empty: its own
   simulate::SteadyState state;
   Ns begin = 0;  ///< of the last copy, on the simulated clock
   Column<Ns> start, end;

@@ -10,8 +10,7 @@ namespace foretrace::analysis {
 namespace {
 
 bool has_collectives(const graph::Graph& g) {
-  return std::any_of(g.kind.begin(), g.kind.end(),
-                     [](graph::TaskKind k) { return k == graph::TaskKind::kCollective; });
+  return std::any_of(g.kind.begin(), g.kind.end(), [](graph::TaskKind k) { return k == graph::TaskKind::kCollective; });
 }
 
 // What one worker does by itself: N workers are compared with that, and their own collectives take the place of the trace's.

@@ -32,10 +32,9 @@ Result<Answer> run_doctor(const Request& request) {
   const std::vector<std::string>& asked = request.values.argument("TRACE");
   std::error_code ignored;
   const bool one_file = asked.size() == 1 && !std::filesystem::is_directory(asked.front(), ignored);
-  const bool useful =
-      one_file && !reports.empty()
-          ? reports.front().predicts()
-          : std::any_of(reports.begin(), reports.end(), [](const auto& r) { return r.predicts(); });
+  const bool useful = one_file && !reports.empty()
+                          ? reports.front().predicts()
+                          : std::any_of(reports.begin(), reports.end(), [](const auto& r) { return r.predicts(); });
   if (!useful) answer.exit_code = kDeclined;
   for (const std::optional<Error>& error : errors) {
     if (error) answer.exit_code = exit_code(*error);

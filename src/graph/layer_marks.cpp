@@ -18,9 +18,9 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Parts of a step and calls of a module are no modules of their own.
 bool is_phase_word(std::string_view word) {
-  constexpr std::array<std::string_view, 16> kWords = {"forward",  "backward", "fwd",       "bwd",   "optimizer", "optim",
-                                                       "step",     "zero_grad", "loss",     "train", "eval",      "data",
-                                                       "inference", "iteration", "warmup", "dataloader"};
+  constexpr std::array<std::string_view, 16> kWords = {
+      "forward", "backward", "fwd",  "bwd",  "optimizer", "optim",     "step",   "zero_grad",
+      "loss",    "train",    "eval", "data", "inference", "iteration", "warmup", "dataloader"};
   std::string small = lower(word);
   for (const std::string_view rest : {"_pass", "_step"}) {
     if (small.size() > rest.size() && small.ends_with(rest)) small.resize(small.size() - rest.size());
@@ -37,7 +37,8 @@ bool names_a_module(std::string_view name) {
   while (at <= name.size()) {
     const std::size_t end = std::min(name.find('.', at), name.size());
     last = name.substr(at, end - at);
-    const bool word = !last.empty() && std::all_of(last.begin(), last.end(), [](char c) { return is_letter(c) || is_digit(c); });
+    const bool word =
+        !last.empty() && std::all_of(last.begin(), last.end(), [](char c) { return is_letter(c) || is_digit(c); });
     if (!word) return false;
     at = end + 1;
   }

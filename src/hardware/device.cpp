@@ -48,9 +48,10 @@ double pcie_gbs_of(double generation) {
 
 Status check_keys(const TomlTable& t, const std::string& origin) {
   using enum TomlType;
-  static const std::vector<TomlKey> kTop = {{"driver_names", kTexts}, {"architecture", kText}, {"vendor", kText},
-                                            {"compute", kTable},      {"tflops", kTable},      {"memory", kTable},
-                                            {"link", kTable},         {"board", kTable},       {"recognised_only", kFlag}};
+  static const std::vector<TomlKey> kTop = {
+      {"driver_names", kTexts}, {"architecture", kText}, {"vendor", kText},
+      {"compute", kTable},      {"tflops", kTable},      {"memory", kTable},
+      {"link", kTable},         {"board", kTable},       {"recognised_only", kFlag}};
   static const std::vector<std::pair<std::string_view, std::vector<TomlKey>>> kTables = {
       {"compute",
        {{"capability", kText},
@@ -74,7 +75,9 @@ Status check_keys(const TomlTable& t, const std::string& origin) {
 
 }  // namespace
 
-std::string device_key(std::string_view name) { return name_key(name, {"nvidia", "amd", "geforce", "tesla", "instinct"}); }
+std::string device_key(std::string_view name) {
+  return name_key(name, {"nvidia", "amd", "geforce", "tesla", "instinct"});
+}
 
 const DeviceDefaults& device_defaults() {
   static const DeviceDefaults kDefaults = [] {
@@ -218,9 +221,7 @@ std::string model_of(const std::string& key) {
   while (end != key.end() && digit(*end)) ++end;
   return {key.begin(), end};
 }
-std::string letters_of(const std::string& key) {
-  return key.substr(0, key.find_first_of("0123456789"));
-}
+std::string letters_of(const std::string& key) { return key.substr(0, key.find_first_of("0123456789")); }
 
 // Those of the same family (H of H300) whose number is nearest.
 std::vector<const Device*> nearest_of_family(const std::string& key) {

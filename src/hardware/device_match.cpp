@@ -54,7 +54,8 @@ std::string architecture_in(std::string_view name) {
 double spread_of_boards(const Device& like) {
   double sum = 0, squares = 0, n = 0;
   for (const Device& d : devices()) {
-    if (d.vendor != like.vendor || d.compute_major != like.compute_major || d.architecture != like.architecture) continue;
+    if (d.vendor != like.vendor || d.compute_major != like.compute_major || d.architecture != like.architecture)
+      continue;
     const double rate = std::log(d.bandwidth_gbs / d.sm_count);
     sum += rate;
     squares += rate * rate;
@@ -97,7 +98,8 @@ std::optional<DeviceMatch> guessed_device(const trace::DeviceProperties& p, cons
   d.name = d.full_name = p.name.empty() ? fmt::format("a GPU of {} SMs", p.sm_count) : p.name;
   d.guessed_sigma = spread_of_boards(*best);
   match.how = fmt::format(
-      "by {} {}.{}, {} SMs and {:.0f} GB: no file describes '{}'; its clock ({:.0f} MHz) and bandwidth ({:.0f} GB/s) are "
+      "by {} {}.{}, {} SMs and {:.0f} GB: no file describes '{}'; its clock ({:.0f} MHz) and bandwidth ({:.0f} GB/s) "
+      "are "
       "guessed from {}",
       architecture.empty() ? "compute capability" : "architecture", p.compute_major, p.compute_minor, p.sm_count,
       d.memory_gb, p.name, d.clock_mhz, d.bandwidth_gbs, best->name);

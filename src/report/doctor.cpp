@@ -128,9 +128,8 @@ std::string replay_text(const DoctorReport::Replay& replay) {
   const std::string off = replay.period
                               ? fmt::format("{:+.2f}% off its period of {} ms",
                                             percent_off(replay.replayed, *replay.period), format_ms(*replay.period))
-                          : replay.outlasts
-                              ? fmt::format("its range on the CPU is {} ms", format_ms(replay.traced))
-                              : fmt::format("{:+.2f}% off the trace", replay.error_pct);
+                          : replay.outlasts ? fmt::format("its range on the CPU is {} ms", format_ms(replay.traced))
+                                            : fmt::format("{:+.2f}% off the trace", replay.error_pct);
   return fmt::format("{}: {} ms simulated unchanged, {}; {}, {}", replay.step, format_ms(replay.replayed), off,
                      plural(replay.tasks, "task"), plural(replay.dependencies, "dependency", "dependencies"));
 }

@@ -105,10 +105,9 @@ std::string to_text(const analysis::GpusReport& r, const TextStyle& style) {
     if (g.cpu_bound && g.prediction.declined.empty()) bound.push_back(g.device.name);
   }
   if (!bound.empty()) {
-    out += paragraph(
-        fmt::format("not the GPU alone decides on {}: it is busy for less than nine tenths of the step",
-                    fmt::join(bound, ", ")),
-        style);
+    out += paragraph(fmt::format("not the GPU alone decides on {}: it is busy for less than nine tenths of the step",
+                                 fmt::join(bound, ", ")),
+                     style);
   }
   for (const analysis::GpuPrediction& g : r.predictions) {
     if (g.price_age.empty()) continue;

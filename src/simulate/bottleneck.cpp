@@ -21,11 +21,12 @@ struct Words {
   BoundBy bound;
   std::string_view name, time;
 };
-constexpr Words kWords[kResources] = {{BoundBy::kCpu, "CPU-bound", "CPU time"},
-                                      {BoundBy::kGpu, "GPU-bound", "GPU time"},
-                                      {BoundBy::kCommunication, "communication-bound", "communication"},
-                                      {BoundBy::kLoading, "loader-bound", "data loading"},
-                                      {BoundBy::kOtherRanks, "bound by other ranks", "waiting for other ranks in collectives"}};
+constexpr Words kWords[kResources] = {
+    {BoundBy::kCpu, "CPU-bound", "CPU time"},
+    {BoundBy::kGpu, "GPU-bound", "GPU time"},
+    {BoundBy::kCommunication, "communication-bound", "communication"},
+    {BoundBy::kLoading, "loader-bound", "data loading"},
+    {BoundBy::kOtherRanks, "bound by other ranks", "waiting for other ranks in collectives"}};
 
 // Loading is CPU time of the main thread and of worker processes; here it counts as loading only.
 Resource resource_of(const Graph& g, std::uint32_t workers, std::size_t t) {
@@ -163,7 +164,8 @@ std::string Bottleneck::sentence() const {
     return fmt::format("bound by waits: with all work 10 % shorter, the step is {:.1f} % shorter; {}",
                        100 * kSaving * all, rest);
   }
-  const auto* const words = std::find_if(std::begin(kWords), std::end(kWords), [&](const Words& w) { return w.bound == by; });
+  const auto* const words =
+      std::find_if(std::begin(kWords), std::end(kWords), [&](const Words& w) { return w.bound == by; });
   return fmt::format("{}: {}", words->name, rest);
 }
 

@@ -86,7 +86,10 @@ TEST(Gpus, Tf32LeavesEveryGpuWithoutItAsItIs) {
 TEST(Gpus, AllOfThemInOrder) {
   const Result<analysis::GpusReport> r = gpus_of(example(), {});
   ASSERT_TRUE(r);
-  EXPECT_EQ(r->predictions.size(), hardware::devices().size());
+  const auto& all = hardware::devices();
+  const auto compared = std::count_if(all.begin(), all.end(), [](const auto& d) { return !d.recognised_only; });
+  EXPECT_EQ(r->predictions.size(), static_cast<std::size_t>(compared));
+  EXPECT_LT(r->predictions.size(), all.size());
   EXPECT_TRUE(of(*r, "MI300X").prediction.declined.empty());
   EXPECT_THAT(of(*r, "MI300X").prediction.not_modelled, ::testing::Contains(HasSubstr("libraries of their own")));
   Ns before = 0;

@@ -37,8 +37,18 @@ TEST(Bottleneck, TheResourceThatShortensTheStep) {
   EXPECT_THAT(gpu.sentence(), StartsWith("GPU-bound: 10 % less GPU time"));
   const Bottleneck network = of(step_of(50 * kUs, 900 * kUs, "ncclDevKernel_AllReduce_Sum_f32_RING_LL"));
   EXPECT_EQ(network.by, BoundBy::kCommunication) << network.sentence();
-  const Bottleneck both = of(step_of(450 * kUs, 440 * kUs));
-  EXPECT_EQ(both.by, BoundBy::kMixed) << both.sentence();
+}
+
+// A third of the step each, one behind the other: no single one holds more than half.
+TEST(Bottleneck, ThreeThirdsAreMixed) {
+  TraceMaker m;
+  m.op("aten::mm", 10 * kUs, 300 * kUs);
+  m.launch(1, {300 * kUs, 305 * kUs}, "gemm", {310 * kUs, 610 * kUs});
+  m.launch(2, {306 * kUs, 309 * kUs}, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", {612 * kUs, 912 * kUs});
+  m.call("cudaDeviceSynchronize", {311 * kUs, 915 * kUs}, 3).step(3, 0, 920 * kUs);
+  const Bottleneck b = of(m);
+  EXPECT_EQ(b.by, BoundBy::kMixed) << b.sentence();
+  EXPECT_GT(b.all, 0.9);
 }
 
 TEST(Bottleneck, WaitingInACollectiveIsNotTransfer) {

@@ -23,8 +23,8 @@
 namespace foretrace::analysis {
 namespace {
 
-using ::testing::HasSubstr;
 using test::TraceMaker;
+using ::testing::HasSubstr;
 
 bool trains(const SummaryReport& summary) {
   return std::any_of(summary.phases.begin(), summary.phases.end(), [](const SummaryReport::PhaseRow& p) {
@@ -51,9 +51,14 @@ void expect_one_story(const trace::Trace& trace, const std::string& where) {
   // What bounds the step is on its critical path.
   const simulate::Breakdown& parts = summary->simulated->breakdown;
   const auto share = [&](Ns part) { return static_cast<double>(part) / static_cast<double>(parts.step); };
-  constexpr double kRounding = 0.1;  // several copies in a row, and work that makes room for other work, are not exact
-  EXPECT_LE(said.traced.cpu + said.traced.loading, share(parts.path_cpu) + kRounding) << where;
-  EXPECT_LE(said.traced.gpu, share(parts.path_gpu) + kRounding) << where;
+  constexpr double kMuch = 0.25;  // steps in a row have several paths of almost one length, of which one is shown
+  using simulate::BoundBy;
+  if (said.traced.by == BoundBy::kCpu || said.traced.by == BoundBy::kLoading) {
+    EXPECT_GT(share(parts.path_cpu), kMuch) << where;
+  }
+  if (said.traced.by == BoundBy::kGpu) {
+    EXPECT_GT(share(parts.path_gpu), kMuch) << where;
+  }
 }
 
 void expect_one_story_in(const std::filesystem::path& folder) {
@@ -108,7 +113,9 @@ TEST(ViewsAgree, ATpuIsCalledOneAndDeclined) {
 
 TEST(ViewsAgree, TensorFlowIsNotJax) {
   TraceMaker m;
-  m.op("ExecutorState::Process", 5'000, 50'000).launch(1, {10'000, 15'000}, "gemm", {20'000, 40'000}).step(3, 0, 60'000);
+  m.op("ExecutorState::Process", 5'000, 50'000)
+      .launch(1, {10'000, 15'000}, "gemm", {20'000, 40'000})
+      .step(3, 0, 60'000);
   trace::Trace trace = m.load();
   EXPECT_EQ(trace::framework_of(trace), trace::Framework::kPyTorch);
   trace.format = "xplane";

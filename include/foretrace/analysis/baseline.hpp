@@ -73,7 +73,8 @@ StepVerdict step_verdict(const trace::Trace& trace, const graph::Graph& traced, 
 /// The job a trace is one rank of. What-ifs change this rank alone.
 struct OneRank {
   std::optional<std::int64_t> rank;
-  std::optional<std::int64_t> ranks;  ///< of the job; nothing when the trace shows communication and does not say with how many
+  std::optional<std::int64_t>
+      ranks;  ///< of the job; nothing when the trace shows communication and does not say with how many
   /// "rank 3 of 8 alone: …"
   [[nodiscard]] std::string sentence() const;
 };

@@ -92,8 +92,8 @@ struct ScaleReport {
   int gpus_per_node = 1;
   int servers = 0;
   std::optional<OneRank> one_rank;
-  std::vector<std::string> whatifs;  ///< changes every worker makes
-  double change_speedup = 1;         ///< of one worker with them, and without the collectives of the trace
+  std::vector<std::string> whatifs;       ///< changes every worker makes
+  double change_speedup = 1;              ///< of one worker with them, and without the collectives of the trace
   std::optional<Ns> without_collectives;  ///< one worker's step, where the trace is of several
   std::vector<whatif::Prediction> predictions;
   std::vector<std::pair<int, std::string>> declined;  ///< workers, reason

@@ -42,7 +42,7 @@ struct SimulatedStep {
   Ns startup = 0;                ///< start-up work that was taken out of a cold step
   std::string steadiness;        ///< what is not steady about the step; empty: nothing
   std::string measured_refused;  ///< why the recorder's measurement is not used; empty when it is, or there is none
-  bool outlasts = false;  ///< the GPU still works when the range ends, and no later step shows for how long
+  bool outlasts = false;         ///< the GPU still works when the range ends, and no later step shows for how long
   StepVerdict verdict;
   simulate::Breakdown breakdown;
   simulate::LowerBounds bounds;

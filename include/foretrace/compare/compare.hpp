@@ -45,8 +45,8 @@ struct Side {
   Ns gpu_time = 0;          ///< sum of kernels and copies
   Ns cpu_time = 0;          ///< work of all threads, as traced
   std::optional<std::int64_t> peak_bytes;
-  std::uint64_t launches = 0;  ///< kernels and copies of a step
-  std::uint64_t syncs = 0;     ///< calls that wait for the GPU
+  std::uint64_t launches = 0;       ///< kernels and copies of a step
+  std::uint64_t syncs = 0;          ///< calls that wait for the GPU
   simulate::Bottleneck bottleneck;  ///< of the first file's step, without the profiler
 };
 

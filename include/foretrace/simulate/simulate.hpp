@@ -119,13 +119,14 @@ enum class BoundBy : std::uint8_t {
 /// "cpu", "gpu", "communication", "loading", "other_ranks", "mixed", "waits", "nothing".
 std::string_view to_string(BoundBy bound);
 
-/// What would shorten a step, from simulations in which one resource takes 10 % less time. No share exceeds the resource's
-/// share of the critical path.
+/// What would shorten a step, from simulations in which one resource takes 10 % less time. Of a step without copies, no
+/// share exceeds that of the resource in the critical path.
 ///
 ///   Bottleneck b = bottleneck(graph);
 ///   b.sentence();   // "CPU-bound: 10 % less CPU time shortens the step by 9.1 %, 10 % less GPU time by 0.2 %; the GPU is busy 38 % …"
 struct Bottleneck {
-  static constexpr double kSaving = 0.1;  ///< small enough for a step to keep its shape, large enough not to be rounding
+  static constexpr double kSaving =
+      0.1;  ///< small enough for a step to keep its shape, large enough not to be rounding
   BoundBy by = BoundBy::kNothing;
   Ns step = 0;
   /// What part of a saving in a resource reaches the step, 0 to 1.

@@ -37,9 +37,9 @@ constexpr std::array<VersionKey, 9> kVersionKeys{{{"pytorch_version", "PyTorch",
 constexpr std::array<std::string_view, 5> kFlags{"record_shapes", "profile_memory", "with_stack", "with_flops",
                                                  "with_modules"};
 // Known, harmless, and of no interest to the reader of a report.
-constexpr std::array<std::string_view, 9> kPlainKeys{
-    "displayTimeUnit", "baseTimeNanoseconds", "traceName",        "trace_id",           "deviceProperties",
-    "distributedInfo", kGraphKey,             host::kRecorderKey, trace::kAcceleratorKey};
+constexpr std::array<std::string_view, 9> kPlainKeys{"displayTimeUnit", "baseTimeNanoseconds", "traceName",
+                                                     "trace_id",        "deviceProperties",    "distributedInfo",
+                                                     kGraphKey,         host::kRecorderKey,    trace::kAcceleratorKey};
 
 /// The value if it looks like a version; anything else under a known key is not printed either.
 std::string version_text(std::string_view raw) {

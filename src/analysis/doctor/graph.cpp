@@ -56,13 +56,13 @@ Maybe replay_off(const Facts& f) {
 
 Maybe gpu_outlasts_range(const Facts& f) {
   if (!f.replay || !f.replay->outlasts) return {};
-  return Finding{
-      "gpu_outlasts_range", Weight::kNote,
-      fmt::format("the work that {} launches in {} ms takes {} ms until the GPU is done", f.replay->step,
-                  format_ms(f.replay->traced), format_ms(f.replay->replayed)),
-      "Launches return before the work is done, so the range of the step is shorter than the step. Steps in a row cannot "
-      "follow faster than the GPU works: predictions start from that time.",
-      "record several steps in a row, or end the step with torch.cuda.synchronize()"};
+  return Finding{"gpu_outlasts_range", Weight::kNote,
+                 fmt::format("the work that {} launches in {} ms takes {} ms until the GPU is done", f.replay->step,
+                             format_ms(f.replay->traced), format_ms(f.replay->replayed)),
+                 "Launches return before the work is done, so the range of the step is shorter than the step. Steps in "
+                 "a row cannot "
+                 "follow faster than the GPU works: predictions start from that time.",
+                 "record several steps in a row, or end the step with torch.cuda.synchronize()"};
 }
 
 Maybe unexplained_lags(const Facts& f) {
@@ -146,8 +146,7 @@ Maybe without_model(const Facts& f) {
 
 Maybe step_without_gpu(const Facts& f) {
   if (!f.replay || f.step_on_gpu || f.gpu_work() == 0) return {};
-  return Finding{"step_without_gpu", Weight::kBlocks,
-                 fmt::format("{}: {}", f.replay->step, graph::kNoGpuWork),
+  return Finding{"step_without_gpu", Weight::kBlocks, fmt::format("{}: {}", f.replay->step, graph::kNoGpuWork),
                  "Predictions start from this step by default, and nothing can be predicted from it.",
                  f.only_step() ? "name the range that encloses a step with --steps-by NAME, or record again"
                                : "choose a step that works on the GPU: --step N"};
@@ -166,13 +165,14 @@ Maybe no_predictions(const Facts& f) {
   const bool other = !trace::other_accelerator(*f.trace).empty();
   return Finding{"no_predictions", Weight::kBlocks, f.no_predictions,
                  "What-ifs are declined for this step; its breakdown and timeline can be shown.",
-                 other ? "" : f.only_step() ? "record a step of a rank that computes on the GPU"
-                                            : "choose another step: --step N"};
+                 other           ? ""
+                 : f.only_step() ? "record a step of a rank that computes on the GPU"
+                                 : "choose another step: --step N"};
 }
 
-constexpr Check kChecks[] = {from_export,      no_graph,         step_without_gpu, no_predictions, replay_off, gpu_outlasts_range,
-                             measured_refused, unexplained_lags, refuted_waits,    border_work,    dropped_shares,
-                             foreign_events,   without_model};
+constexpr Check kChecks[] = {from_export,        no_graph,         step_without_gpu, no_predictions, replay_off,
+                             gpu_outlasts_range, measured_refused, unexplained_lags, refuted_waits,  border_work,
+                             dropped_shares,     foreign_events,   without_model};
 
 // Kernels whose family neither their operation nor their name tells.
 void list_without_model(Facts& facts, const graph::Graph& graph) {

@@ -102,7 +102,8 @@ constexpr Remedy kXla[] = {
 
 constexpr Remedy kTensorFlow[] = {
     {"no_kernels",
-     "tf.profiler.experimental.start(DIR) around steps that run on a GPU; CUPTI must be installed and no other profiler "
+     "tf.profiler.experimental.start(DIR) around steps that run on a GPU; CUPTI must be installed and no other "
+     "profiler "
      "be running"},
     {"no_predictions", "give the profile of a worker that computes on the GPU (plugins/profile/…/HOST.xplane.pb)"},
     {"no_cpu", "tf.profiler.experimental.ProfilerOptions(host_tracer_level=2)"},
@@ -114,7 +115,8 @@ constexpr Remedy kTensorFlow[] = {
     {"steps_cut_off", "read a result of the last step before tf.profiler.experimental.stop()"},
     {"steps_vary", "warm up before tf.profiler.experimental.start(): run the step ten times"},
     {"one_step", "record three steps or more between start() and stop()"},
-    {"no_shapes", "TensorFlow's executor records none; with tf.function(jit_compile=True) the compiled program has them"},
+    {"no_shapes",
+     "TensorFlow's executor records none; with tf.function(jit_compile=True) the compiled program has them"},
     {"no_layers", "with tf.name_scope(\"block0\"): … in the model's code, and tf.function(jit_compile=True)"},
     {"orphan_kernels", "read a result before tf.profiler.experimental.start()"},
     {"no_distributed_info", "one xplane file per worker is under DIR/plugins/profile/…; give them all"},

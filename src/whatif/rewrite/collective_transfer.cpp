@@ -59,9 +59,8 @@ const CollectiveTransfers::Range* CollectiveTransfers::around_launch(const graph
   if (!call.valid()) return nullptr;
   const std::uint32_t lane = trace_.events.lane[call.index()].value;
   const Ns when = trace_.events.start[call.index()];
-  auto after = std::upper_bound(ranges_.begin(), ranges_.end(), when, [&](Ns at, const Range& r) {
-    return r.lane != lane ? lane < r.lane : at < r.start;
-  });
+  auto after = std::upper_bound(ranges_.begin(), ranges_.end(), when,
+                                [&](Ns at, const Range& r) { return r.lane != lane ? lane < r.lane : at < r.start; });
   constexpr int kNested = 4;  // c10d::…, record_param_comms, nccl:… and one more around a call
   for (int n = 0; n < kNested && after != ranges_.begin(); ++n) {
     --after;
