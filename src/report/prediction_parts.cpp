@@ -124,10 +124,11 @@ std::string trust_text(const std::vector<const whatif::Prediction*>& predictions
     answered.emplace_back(p->whatif, "");
     const double gain = std::max(p->speedup, p->gain());
     if (p->bound.decided) {
-      out += paragraph(fmt::format("{}: the bound decided. The models predict less than the {} ms that the step takes at "
-                                   "least ({})",
-                                   p->whatif, short_ms(p->bound.step), p->bound.by),
-                       style);
+      out +=
+          paragraph(fmt::format("{}: the bound decided. The models predict less than the {} ms that the step takes at "
+                                "least ({})",
+                                p->whatif, short_ms(p->bound.step), p->bound.by),
+                    style);
     }
     if (gain > kLargeGain) {
       out += paragraph(fmt::format("{}: {} is a large gain: {}", p->whatif, times(gain), support(*p)), style);

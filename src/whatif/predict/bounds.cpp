@@ -65,7 +65,8 @@ Bounds::Bounds(const Model& base, std::optional<Ns> measured_step) {
   std::stable_sort(recorded_.begin(), recorded_.end(),
                    [](const Recorded& a, const Recorded& b) { return a.begin < b.begin; });
   const Ns busy = busy_time(std::vector<bool>(recorded_.size(), true));
-  if (measured_step && busy > *measured_step) real_share_ = static_cast<double>(*measured_step) / static_cast<double>(busy);
+  if (measured_step && busy > *measured_step)
+    real_share_ = static_cast<double>(*measured_step) / static_cast<double>(busy);
   by_event_.resize(recorded_.size());
   for (std::uint32_t i = 0; i < by_event_.size(); ++i) by_event_[i] = i;
   std::stable_sort(by_event_.begin(), by_event_.end(),
@@ -133,7 +134,8 @@ Bound Bounds::busiest_stream(const Model& changed, const std::vector<std::uint32
   std::vector<double> row_time(changed.works.size(), 0.0);  // of these tasks: a row's floor is divided among them
   for (const std::uint32_t t : other) {
     is_other[t] = true;
-    if (const std::uint32_t row = changed.works.row_of(t); row != kNone) row_time[row] += static_cast<double>(g.cost[t]);
+    if (const std::uint32_t row = changed.works.row_of(t); row != kNone)
+      row_time[row] += static_cast<double>(g.cost[t]);
   }
   const bool given = times_are_given(changed);
   const bool reads_weights = streams_weights(all_weights(changed.works), changed.device);
@@ -159,7 +161,10 @@ Bound Bounds::busiest_stream(const Model& changed, const std::vector<std::uint32
   if (most == lanes.end()) return {};
   const bool traced = most->as_traced >= std::max(most->at_peak, most->over_link);
   return {static_cast<Ns>(most->time()),
-          traced ? "GPU busy time" : most->at_peak >= most->over_link ? "roofline" : "PCIe", false};
+          traced                             ? "GPU busy time"
+          : most->at_peak >= most->over_link ? "roofline"
+                                             : "PCIe",
+          false};
 }
 
 }  // namespace foretrace::whatif

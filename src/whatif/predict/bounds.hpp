@@ -38,9 +38,9 @@ class Bounds {
   [[nodiscard]] std::uint32_t place_of(EventId event) const;
   [[nodiscard]] Bound busiest_stream(const Model& changed, const std::vector<std::uint32_t>& other) const;
 
-  double real_share_ = 1;  ///< of the busy time, where the measured step is shorter than that
-  std::vector<Recorded> recorded_;         ///< sorted by begin
-  std::vector<std::uint32_t> by_event_;    ///< places in recorded_, sorted by event
+  double real_share_ = 1;                ///< of the busy time, where the measured step is shorter than that
+  std::vector<Recorded> recorded_;       ///< sorted by begin
+  std::vector<std::uint32_t> by_event_;  ///< places in recorded_, sorted by event
   /// By the event of an operation that was faster than its description allows: its measured time over its floor.
   std::unordered_map<std::uint32_t, double> faster_than_described_;
 };
