@@ -3,8 +3,8 @@
 
     tools/fit_step_spread.py      writes it from data/, $FORETRACE_TRUTH and $FORETRACE_PUBLIC
 
-Of every recording of three steps or more, the logarithm of each step over their median. Steps in which the CPU still runs away from its GPU do
-not count, nor do recordings whose steps are copies of each other, nor a second file of the same recording. The standard deviation is the one whose
+Of every recording of three steps or more, the logarithm of each step over the median of the others. Steps in which the CPU still runs away from its GPU do
+not count, nor do traces that a script made (`made-…`), nor a second file of the same recording. The standard deviation is the one whose
 10th and 90th percentile hold four of five of them, each recording one vote, as for the other families of errors (tools/fit_bands.py).
 """
 
@@ -25,7 +25,7 @@ SUFFIXES = (".json", ".json.gz", ".json.zst", ".xplane.pb", ".xplane.pb.gz")
 
 def recordings() -> list[Path]:
     folders = [ROOT / "data", ROOT / "examples", *(Path(os.environ[n]) for n in ("FORETRACE_TRUTH", "FORETRACE_PUBLIC") if n in os.environ)]
-    return sorted(p for folder in folders for p in folder.rglob("*") if p.name.endswith(SUFFIXES))
+    return sorted(p for folder in folders for p in folder.rglob("*") if p.name.endswith(SUFFIXES) and "made-" not in str(p))
 
 
 def steps_of(path: Path) -> tuple[float, ...]:
@@ -45,10 +45,10 @@ def main() -> int:
     for path in recordings():
         steps = steps_of(path)
         shape = tuple(round(s, 2) for s in steps)
-        if len(steps) < 3 or len(set(shape)) == 1 or shape in seen:
+        if len(steps) < 3 or shape in seen:
             continue
         seen.add(shape)
-        rows += [("steps", path.name, math.log(s / median(steps))) for s in steps]
+        rows += [("steps", path.name, math.log(s / median(steps[:i] + steps[i + 1:]))) for i, s in enumerate(steps)]
     found = sigma(rows)
     TABLE.write_text("# name,value,of: written by tools/fit_step_spread.py, which says what it is\n"
                      f"one_step,{found:.3f},{len(seen)} recordings of {len(rows)} steps\n")

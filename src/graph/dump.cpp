@@ -23,6 +23,11 @@ class Writer {
     write("{}\nstep {}", kTextHeader, quoted(g_.step_name));
     number("traced", g_.traced);
     number("period", g_.period);
+    if (g_.recorded_steps.steps > 0) {
+      number("steps", static_cast<std::int64_t>(g_.recorded_steps.steps));
+      number("steps_low", g_.recorded_steps.low);
+      number("steps_high", g_.recorded_steps.high);
+    }
     number("main", g_.main_lane);
     if (g_.last.valid()) write(" last={}", g_.last.value);
     number("copies", g_.copies, 1);

@@ -185,6 +185,11 @@ class Reader {
     l.pairs([&](std::string_view key, std::string_view value) {
       if (key == "traced") return g_.traced = time(l, key, value, 0), true;
       if (key == "period") return g_.period = time(l, key, value, 0), true;
+      if (key == "steps") {
+        return g_.recorded_steps.steps = static_cast<std::size_t>(l.convert(key, value, 0, INT64_MAX)), true;
+      }
+      if (key == "steps_low") return g_.recorded_steps.low = time(l, key, value, 0), true;
+      if (key == "steps_high") return g_.recorded_steps.high = time(l, key, value, 0), true;
       if (key == "ramp_up") return g_.ramp_up = true;
       if (key == "main") return g_.main_lane = id(l, key, value), true;
       if (key == "last") return g_.last = TaskId{id(l, key, value)}, true;

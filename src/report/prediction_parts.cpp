@@ -137,15 +137,17 @@ std::string support(const whatif::Prediction& p) {
 
 std::string trust_text(const std::vector<const whatif::Prediction*>& predictions, const TextStyle& style) {
   std::string out;
-  std::vector<std::pair<std::string, std::string>> wide;
+  std::vector<std::pair<std::string, std::string>> wide, answered;
   for (const whatif::Prediction* p : predictions) {
     if (!p->declined.empty()) continue;
+    answered.emplace_back(p->whatif, "");
     const double gain = std::max(p->speedup, p->gain());
     if (p->bound.decided) {
-      out += paragraph(fmt::format("{}: the bound decided. The models predict less than the {} ms that the step takes at "
-                                   "least ({})",
-                                   p->whatif, short_ms(p->bound.step), p->bound.by),
-                       style);
+      out +=
+          paragraph(fmt::format("{}: the bound decided. The models predict less than the {} ms that the step takes at "
+                                "least ({})",
+                                p->whatif, short_ms(p->bound.step), p->bound.by),
+                    style);
     }
     if (gain > kLargeGain) {
       out += paragraph(fmt::format("{}: {} is a large gain: {}", p->whatif, times(gain), support(*p)), style);
@@ -155,7 +157,8 @@ std::string trust_text(const std::vector<const whatif::Prediction*>& predictions
     }
   }
   for (const auto& [why, names] : by_text(wide)) {
-    out += paragraph(fmt::format("why this wide: {} ({})", why, names), style);
+    const bool of_all = names == by_text(answered).front().second;
+    out += paragraph(fmt::format("why this wide{}: {}", of_all ? "" : " (" + names + ")", why), style);
   }
   return out;
 }

@@ -26,13 +26,13 @@ Prediction predicted(const trace::Trace& trace, const char* use) {
 
 /// A change of kernels: all GPU work takes `x` times as long, whatever it is.
 Use all_kernels(double x) {
-  const auto own = std::make_shared<const WhatIf>(WhatIf{
-      .name = "all-kernels",
-      .changes = Changes::kKernels,
-      .apply = [x](Model&, Draft& draft, const Parameters&) -> Status {
-        draft.scale(draft.select({.gpu = true}), x);
-        return {};
-      }});
+  const auto own =
+      std::make_shared<const WhatIf>(WhatIf{.name = "all-kernels",
+                                            .changes = Changes::kKernels,
+                                            .apply = [x](Model&, Draft& draft, const Parameters&) -> Status {
+                                              draft.scale(draft.select({.gpu = true}), x);
+                                              return {};
+                                            }});
   return {.whatif = own.get(), .text = own->name, .own = own};
 }
 

@@ -365,8 +365,8 @@ TEST_F(Selecting, DescriptionsFollowTheirTasks) {
       EXPECT_EQ(changed.of(t), nullptr);
     }
   }
-  // The cast, the second product as changed, ReLU, and the copy of the product as it was.
-  EXPECT_THAT(rows, ElementsAre(cast, cast, works.row_of(relu), other));
+  // The cast, the second product as changed, ReLU, and the copy of the product, which has its cost and its description as changed.
+  EXPECT_THAT(rows, ElementsAre(cast, cast, works.row_of(relu), cast));
 }
 
 WhatIf made(std::string name) {

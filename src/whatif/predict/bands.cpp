@@ -11,8 +11,8 @@
 #include "hardware/estimate.hpp"
 #include "hardware/measured.hpp"
 #include "hardware/transfer.hpp"
-#include "whatif/model/simulate_model.hpp"
 #include "host/step_spread.hpp"
+#include "whatif/model/simulate_model.hpp"
 #include "whatif/predict/deviations.hpp"
 #include "whatif/predict/predictor.hpp"
 
@@ -178,10 +178,11 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
   const KernelSigmas kernels = kernel_sigmas(changed);
   if (scaled > kLeastShare * all) {
     const double sigma = std::max(residuals.sigma(kScaledFamily), kernels.scaled);
-    deviations.add(std::string(kScaledFamily), sigma, "measured kernels are scaled to their new sizes", [&](std::size_t t) {
-      const bool mine = graph::is_gpu(g.kind[t]) && !(changed.interference && communicates(t));
-      return mine && g.origin[t] == Origin::kScaled ? sigma : 0.0;
-    });
+    deviations.add(std::string(kScaledFamily), sigma, "measured kernels are scaled to their new sizes",
+                   [&](std::size_t t) {
+                     const bool mine = graph::is_gpu(g.kind[t]) && !(changed.interference && communicates(t));
+                     return mine && g.origin[t] == Origin::kScaled ? sigma : 0.0;
+                   });
   }
   for (std::size_t f = 0; f < kErrorFamilies.size(); ++f) {
     if (modelled[f] <= kLeastShare * all) continue;
@@ -189,7 +190,8 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
     const double sigma = std::hypot(std::max(measured, kernels.modelled[f]), kernels.elsewhere[f]);
     std::string why = fmt::format("{} kernels are modelled", kErrorFamilies[f]);
     if (kernels.modelled[f] > measured) why += ", with few measured kernels of such shapes";
-    if (kernels.elsewhere[f] > 0) why += fmt::format(", from those of a {}", hardware::measured_device(changed.device).name);
+    if (kernels.elsewhere[f] > 0)
+      why += fmt::format(", from those of a {}", hardware::measured_device(changed.device).name);
     deviations.add(std::string(kErrorFamilies[f]), sigma, std::move(why), [&](std::size_t t) {
       const bool mine =
           graph::is_gpu(g.kind[t]) && !(changed.interference && communicates(t)) && g.origin[t] > Origin::kScaled;
@@ -212,9 +214,10 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
   for (std::size_t f = 0; f < kErrorFamilies.size(); ++f) {
     if (moved[f] <= kLeastShare * all) continue;
     deviations.add("moved " + std::string(kErrorFamilies[f]), spread[f] / moved[f],
-                   fmt::format("{} kernels are moved to {}", kErrorFamilies[f], changed.device.name), [&](std::size_t t) {
-      return graph::is_gpu(g.kind[t]) && error_family(family_of(changed, t)) == f ? moved_sigma(t) : 0.0;
-    });
+                   fmt::format("{} kernels are moved to {}", kErrorFamilies[f], changed.device.name),
+                   [&](std::size_t t) {
+                     return graph::is_gpu(g.kind[t]) && error_family(family_of(changed, t)) == f ? moved_sigma(t) : 0.0;
+                   });
   }
   // Waits that nothing explains were kept as they were. Should they follow the change as the rest of the step does, it would
   // come out further away.
@@ -223,8 +226,9 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
     const double frozen =
         std::min(base.frozen_share() * before, kLargestDeviation * std::min(before, static_cast<double>(step)));
     const double followed = before * (static_cast<double>(step) - frozen) / (before - frozen);
-    deviations.add_whole("unexplained waits", std::abs(std::log(followed / static_cast<double>(step))),
-                         fmt::format("{:.1f} % of the step are waits that nothing explains", 100 * base.frozen_share()));
+    deviations.add_whole(
+        "unexplained waits", std::abs(std::log(followed / static_cast<double>(step))),
+        fmt::format("{:.1f} % of the step are waits that nothing explains", 100 * base.frozen_share()));
   }
   // How a captured step starts and how closely its kernels follow each other, no launch of the trace shows.
   const bool captured = std::any_of(changed.applied.begin(), changed.applied.end(),
@@ -263,9 +267,8 @@ std::vector<std::string> Prediction::band_reasons() const {
   for (const BandPart& part : band) {
     if (part.up + part.down > 0 && !part.why.empty()) parts.push_back(&part);
   }
-  std::stable_sort(parts.begin(), parts.end(), [](const BandPart* a, const BandPart* b) {
-    return a->up + a->down > b->up + b->down;
-  });
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const BandPart* a, const BandPart* b) { return a->up + a->down > b->up + b->down; });
   std::vector<std::string> reasons;
   for (const BandPart* part : parts) {
     const double whole = static_cast<double>(std::max<Ns>(1, step)) / 100;

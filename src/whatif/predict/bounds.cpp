@@ -50,9 +50,8 @@ bool times_are_given(const Model& changed) {
 
 }  // namespace
 
-Bounds::Bounds(const Model& base) {
+Bounds::Bounds(const Model& base, std::optional<Ns> measured_step) {
   const graph::Graph& g = base.graph;
-  // Kernels keep their places relative to each other when all of them are a little faster without the profiler.
   const double gpu = base.base.factors.gpu > 0 ? base.base.factors.gpu : 1;
   std::vector<double> measured(base.works.size(), 0.0);
   for (std::size_t t = 0; t < g.size(); ++t) {
@@ -60,11 +59,14 @@ Bounds::Bounds(const Model& base) {
     const std::uint32_t row = base.works.row_of(t);
     if (row < measured.size()) measured[row] += static_cast<double>(g.cost[t]);
     if (!g.event[t].valid()) continue;
-    recorded_.push_back({std::llround(gpu * static_cast<double>(g.measured[t])), g.cost[t], g.event[t].value,
+    recorded_.push_back({g.measured[t], std::llround(static_cast<double>(g.cost[t]) / gpu), g.cost[t], g.event[t].value,
                          g.kind[t] == graph::TaskKind::kKernel || g.kind[t] == graph::TaskKind::kCollective});
   }
   std::stable_sort(recorded_.begin(), recorded_.end(),
                    [](const Recorded& a, const Recorded& b) { return a.begin < b.begin; });
+  const Ns busy = busy_time(std::vector<bool>(recorded_.size(), true));
+  if (measured_step && busy > *measured_step)
+    real_share_ = static_cast<double>(*measured_step) / static_cast<double>(busy);
   by_event_.resize(recorded_.size());
   for (std::uint32_t i = 0; i < by_event_.size(); ++i) by_event_[i] = i;
   std::stable_sort(by_event_.begin(), by_event_.end(),
@@ -87,7 +89,16 @@ std::uint32_t Bounds::place_of(EventId event) const {
   return at != by_event_.end() && recorded_[*at].event == event.value ? *at : kNone;
 }
 
-Bound Bounds::of(const Model& changed) const {
+Ns Bounds::busy_time(const std::vector<bool>& counts) const {
+  std::vector<std::pair<Ns, Ns>> spans;
+  spans.reserve(recorded_.size());
+  for (std::size_t i = 0; i < recorded_.size(); ++i) {
+    if (counts[i]) spans.emplace_back(recorded_[i].begin, recorded_[i].begin + recorded_[i].busy);
+  }
+  return graph::covered_time(spans);
+}
+
+Bound Bounds::of(const Model& changed, double real) const {
   const graph::Graph& g = changed.graph;
   std::vector<bool> left_alone(recorded_.size(), false);
   std::vector<std::uint32_t> other;  // tasks that are shorter than in the trace, or were not in it
@@ -101,14 +112,10 @@ Bound Bounds::of(const Model& changed) const {
     }
   }
   bool touches_kernels = false;
-  std::vector<std::pair<Ns, Ns>> busy;
-  busy.reserve(recorded_.size());
-  for (std::size_t i = 0; i < recorded_.size(); ++i) {
-    if (left_alone[i]) busy.emplace_back(recorded_[i].begin, recorded_[i].begin + recorded_[i].cost);
-    touches_kernels |= !left_alone[i] && recorded_[i].kernel;
-  }
-  const Bound streams = busiest_stream(changed, other);
-  const Ns covered = touches_kernels ? 0 : graph::covered_time(busy);
+  for (std::size_t i = 0; i < recorded_.size(); ++i) touches_kernels |= !left_alone[i] && recorded_[i].kernel;
+  Bound streams = busiest_stream(changed, other);
+  streams.step = static_cast<Ns>(std::min(1.0, real) * static_cast<double>(streams.step));
+  const Ns covered = touches_kernels ? 0 : static_cast<Ns>(real_share_ * static_cast<double>(busy_time(left_alone)));
   return streams.step > covered ? streams : Bound{covered, "GPU busy time", false};
 }
 
@@ -127,7 +134,8 @@ Bound Bounds::busiest_stream(const Model& changed, const std::vector<std::uint32
   std::vector<double> row_time(changed.works.size(), 0.0);  // of these tasks: a row's floor is divided among them
   for (const std::uint32_t t : other) {
     is_other[t] = true;
-    if (const std::uint32_t row = changed.works.row_of(t); row != kNone) row_time[row] += static_cast<double>(g.cost[t]);
+    if (const std::uint32_t row = changed.works.row_of(t); row != kNone)
+      row_time[row] += static_cast<double>(g.cost[t]);
   }
   const bool given = times_are_given(changed);
   const bool reads_weights = streams_weights(all_weights(changed.works), changed.device);
@@ -153,7 +161,10 @@ Bound Bounds::busiest_stream(const Model& changed, const std::vector<std::uint32
   if (most == lanes.end()) return {};
   const bool traced = most->as_traced >= std::max(most->at_peak, most->over_link);
   return {static_cast<Ns>(most->time()),
-          traced ? "GPU busy time" : most->at_peak >= most->over_link ? "roofline" : "PCIe", false};
+          traced                             ? "GPU busy time"
+          : most->at_peak >= most->over_link ? "roofline"
+                                             : "PCIe",
+          false};
 }
 
 }  // namespace foretrace::whatif

@@ -86,6 +86,7 @@ class Completion {
   [[nodiscard]] Ns of(Ns simulated, Ns exposed) const {
     return exposed + std::llround(static_cast<double>(simulated - exposed) * factor_);
   }
+  [[nodiscard]] double factor() const { return factor_; }
   [[nodiscard]] Ns part(Ns time) const { return std::llround(static_cast<double>(time) * factor_); }
 
  private:
@@ -274,11 +275,11 @@ std::string text_of(const std::vector<Use>& uses) {
 }  // namespace
 
 Predictor::Predictor(const Model& base, std::optional<Ns> measured)
-    : base_(base), measured_(measured), bounds_(base) {
+    : base_(base), measured_(measured), bounds_(base, measured) {
   ModelRuns runs(base);
   today_ = time_of(base_, runs);
   // Today's step keeps the bound too: streams may overlap more in the simulation than they did in the trace.
-  today_.step = std::max(today_.step, bounds_.of(base_).step);
+  if (!measured_) today_.step = std::max(today_.step, bounds_.of(base_).step);
 }
 
 Prediction Predictor::describe(const Model& changed, const std::vector<Use>& uses, Detail detail) const {
@@ -287,13 +288,12 @@ Prediction Predictor::describe(const Model& changed, const std::vector<Use>& use
   ModelRuns runs(changed);
   const TimedStep now = time_of(changed, runs);
   const Completion completed(today_, measured_);
-  p.bound = bounds_.of(changed);
-  p.bound.decided = p.bound.step > now.step;
+  p.bound = bounds_.of(changed, completed.factor());
+  const Ns predicted = std::max<Ns>(1, completed.of(now.step, now.exposed));
+  p.bound.decided = p.bound.step > predicted;
+  p.step = std::max(predicted, p.bound.step);
   // What the models missed of the step they missed of its band as well.
-  const double raised =
-      p.bound.decided ? static_cast<double>(p.bound.step) / static_cast<double>(std::max<Ns>(1, now.step)) : 1;
-  p.step = std::max<Ns>(1, completed.of(std::max(now.step, p.bound.step), now.exposed));
-  p.bound.step = std::max<Ns>(0, completed.of(p.bound.step, now.exposed));
+  const double raised = static_cast<double>(p.step) / static_cast<double>(predicted);
   p.speedup = static_cast<double>(measured_.value_or(today_.step)) / static_cast<double>(p.step);
   p.workers = changed.workers;
   p.buckets = changed.buckets;
@@ -302,12 +302,12 @@ Prediction Predictor::describe(const Model& changed, const std::vector<Use>& use
   p.gpu_time = now.gpu_time;
   if (detail == Detail::kFull) {
     Band band = band_around(changed, runs, now.step, base_, today_.step);
-    const auto lifted = [&](Ns time) { return std::llround(raised * static_cast<double>(time)); };
-    p.low = std::max<Ns>(0, completed.of(lifted(band.low), now.exposed));
-    p.high = std::max(p.step, completed.of(lifted(band.high), now.exposed));
+    const auto lifted = [&](Ns time) -> Ns { return std::llround(raised * static_cast<double>(time)); };
+    p.low = std::max<Ns>(0, lifted(completed.of(band.low, now.exposed)));
+    p.high = std::max(p.step, lifted(completed.of(band.high, now.exposed)));
     for (BandPart& part : band.parts) {
-      part.down = completed.part(lifted(part.down));
-      part.up = completed.part(lifted(part.up));
+      part.down = lifted(completed.part(part.down));
+      part.up = lifted(completed.part(part.up));
     }
     p.band = std::move(band.parts);
     p.gpu_families = family_times(changed);
