@@ -14,13 +14,11 @@ THRESHOLDS: dict[str, dict[str, str]] = {
         "·kNearEnd": "the end of a kernel of one wave from its middle",
     },
     "src/graph/trace_index.cpp": {
-        "kLongCall": "a launch call from one that waited for room",
         "kMany": "a full queue from one that is not",
         "·kFewEventCalls": "launches that show a queue's depth from rows of other calls",
     },
     "src/graph/pace.cpp": {
         "kMuch": "a stream that was served all the time from one that ran dry",
-        "kShort": "a step of an even pace from one in which the queue filled",
     },
     "src/host/recorded_parts.hpp": {
         "kMinRemaining": "what a profiler can have added to a task from the task",

@@ -9,10 +9,8 @@
 
 namespace foretrace {
 
-namespace {
-
 // Into the same vector, row after row: the tables of kernels have a million cells.
-void split_cells(std::string_view line, std::vector<std::string_view>& cells) {
+void split_csv(std::string_view line, std::vector<std::string_view>& cells) {
   cells.clear();
   for (;;) {
     const std::size_t comma = line.find(',');
@@ -23,8 +21,6 @@ void split_cells(std::string_view line, std::vector<std::string_view>& cells) {
     line.remove_prefix(comma + 1);
   }
 }
-
-}  // namespace
 
 CsvReader::CsvReader(std::string_view text) : rest_(text) {
   if (next()) columns_.swap(cells_);
@@ -37,7 +33,7 @@ bool CsvReader::next() {
     rest_ = end == std::string_view::npos ? std::string_view() : rest_.substr(end + 1);
     ++line_;
     if (line.empty() || line.front() == '#') continue;
-    split_cells(line, cells_);
+    split_csv(line, cells_);
     return true;
   }
   cells_.clear();

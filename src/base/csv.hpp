@@ -16,6 +16,9 @@
 
 namespace foretrace {
 
+/// The cells of one line, into `cells`; they point into the line.
+void split_csv(std::string_view line, std::vector<std::string_view>& cells);
+
 class CsvReader {
  public:
   /// The first row names the columns.

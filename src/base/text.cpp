@@ -31,14 +31,6 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-std::vector<std::string_view> csv_fields(std::string_view line) {
-  std::vector<std::string_view> fields = split(line, ',');
-  for (std::string_view& field : fields) {
-    if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = field.substr(1, field.size() - 2);
-  }
-  return fields;
-}
-
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 bool contains_any(std::string_view text, std::initializer_list<std::string_view> parts) {

@@ -17,9 +17,6 @@ std::string_view trimmed(std::string_view text);
 ///   split("a, b,,c", ',') -> "a", "b", "", "c"
 std::vector<std::string_view> split(std::string_view text, char separator);
 
-/// A line of a CSV file: as split(), and quotes around a field come off. Quoted fields hold no commas in the files read here.
-std::vector<std::string_view> csv_fields(std::string_view line);
-
 bool contains(std::string_view text, std::string_view part);
 bool contains_any(std::string_view text, std::initializer_list<std::string_view> parts);
 /// Whether a word is one of those in `words`, which stand between blanks: is_one_of("copy", "bitcast copy convert").

@@ -107,8 +107,7 @@ std::vector<StepPace> find_paces(const TraceIndex& index, const trace::Steps& st
     constexpr Ns kMuch = 4;  // a quarter
     const bool dry = lane == kNone || on_gpu == 0 || shares[i].at(lane).dry * kMuch > on_gpu;
     pace.period = dry ? on_cpu : std::max(on_cpu - waits[i], on_gpu);
-    constexpr Ns kShort = 9;  // of ten parts
-    pace.ramp_up = on_cpu * 10 < pace.period * kShort;
+    pace.ramp_up = on_cpu < pace.period;
   }
   return paces;
 }

@@ -350,7 +350,6 @@ void TraceIndex::find_queue_depths(PendingOfLanes& pending) {
 // Older profilers write no rows for a full queue: a launch call that lasts ten times the usual with hundreds of
 // launches pending waited for room, unless as many were pending behind calls that did not wait.
 void TraceIndex::infer_blocked_calls(PendingOfLanes& pending) {
-  constexpr Ns kLongCall = 100 * kNsPerUs;
   constexpr std::uint32_t kMany = 256;  // queues hold about a thousand
   std::vector<Ns> durations;
   for (const Call& c : calls) {
@@ -366,7 +365,7 @@ void TraceIndex::infer_blocked_calls(PendingOfLanes& pending) {
     most = std::max(most, pending_at(c, c.end));
   }
   for (const Call& c : calls) {
-    if (c.role != CallRole::kLaunch || c.end - c.begin <= std::max(kLongCall, 10 * usual)) continue;
+    if (c.role != CallRole::kLaunch || c.end - c.begin <= 10 * usual) continue;
     const std::uint32_t p = pending_at(c, c.end);
     if (p + kWobble < fitted[work[work_by_call[c.first_work]].lane]) continue;
     if (p >= kMany) pending[work[work_by_call[c.first_work]].lane].push_back(p);

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/data_files.hpp"
-#include "base/text.hpp"
+#include "base/csv.hpp"
 #include "foretrace/host/measured_step.hpp"
 #include "foretrace/host/unprofiled.hpp"
 #include "foretrace/trace/load.hpp"
@@ -36,9 +36,8 @@ TEST(HostCosts, TheBuiltInFileHasFiguresOfEverySubject) {
 TEST(HostCosts, EveryLineOfTheBuiltInFileNamesAFigure) {
   const std::string_view file = data_file("host/hosts/xeon-h200.csv");
   std::size_t figures = 0;
-  for (const std::string_view line : split(file, '\n')) {
-    if (line.empty() || line.front() == '#') continue;
-    const std::string_view name = csv_fields(line).front();
+  for (CsvReader row(file, {"name", "value"}); row.next();) {
+    const std::string_view name = row["name"];
     EXPECT_TRUE(host::HostCosts::parse(fmt::format("{},0.125\n", name), "host.csv")) << name;
     ++figures;
   }

@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "base/decimal.hpp"
+#include "base/csv.hpp"
 #include "base/text.hpp"
 #include "trace/importers/event_rows.hpp"
 #include "trace/importers/importer.hpp"
@@ -44,7 +45,8 @@ using Layout = std::array<std::size_t, kFields>;
 std::optional<Layout> layout_of(std::string_view header) {
   Layout layout;
   layout.fill(SIZE_MAX);
-  const std::vector<std::string_view> columns = csv_fields(header);
+  std::vector<std::string_view> columns;
+  split_csv(header, columns);
   for (std::size_t c = 0; c < columns.size(); ++c) {
     const auto it = std::find(kNames.begin(), kNames.end(), columns[c]);
     if (it != kNames.end()) layout[static_cast<std::size_t>(it - kNames.begin())] = c;
@@ -107,8 +109,8 @@ class Reader {
 
   void row(std::string_view line, std::uint64_t offset) {
     if (trimmed(line).empty()) return;
-    const std::vector<std::string_view> cells = csv_fields(line);
-    const auto cell = [&](Field f) { return layout_[f] < cells.size() ? cells[layout_[f]] : std::string_view{}; };
+    split_csv(line, cells_);
+    const auto cell = [&](Field f) { return layout_[f] < cells_.size() ? cells_[layout_[f]] : std::string_view{}; };
     std::array<std::int64_t, kFields> number{};
     number.fill(-1);
     bool good = true;
@@ -180,6 +182,7 @@ class Reader {
   Trace& trace_;
   EventRows rows_;
   Layout layout_;
+  std::vector<std::string_view> cells_;  // of the current row
   std::map<std::tuple<std::int64_t, std::int64_t, int>, LaneId> lanes_;
   std::vector<std::int64_t> step_;
 };

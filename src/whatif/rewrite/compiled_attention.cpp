@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "hardware/cost.hpp"
+#include "trace/name_tables.hpp"
 #include "whatif/model/op_chains.hpp"
 #include "whatif/rewrite/compiling.hpp"
 
@@ -13,14 +14,16 @@ using work::Dtype;
 using work::Family;
 using work::Work;
 
-/// Does the step run a model of the transformers library? Its masking code (transformers.masking_utils) leaves a mask out that hides
-/// nothing, or only the future, but not while it is traced. Known by the classes and names it gives to layers.
-bool uses_transformers(const Graph& g) {
+/// Whether the layers are those of a library that passes attention masks only while it is traced: eagerly, transformers.masking_utils
+/// leaves a mask out that hides nothing, or only the future. src/trace/names/libraries.csv says how its layers are recognised.
+bool masks_when_traced(const Graph& g) {
+  const auto rows = trace::name_table("libraries", 3);
   return std::any_of(g.layers.begin(), g.layers.end(), [&](const graph::Layer& layer) {
     const std::string_view type = layer.type.valid() ? g.strings[layer.type] : std::string_view();
     const std::string_view name = layer.name.valid() ? g.strings[layer.name] : std::string_view();
-    if (type.ends_with("Activation") || type.ends_with("GELUTanh") || type.ends_with("RotaryEmbedding")) return true;
-    return contains_any(name, {"attention.self.query", "self_attn.q_proj", "attn.c_attn"});
+    return std::any_of(rows.begin(), rows.end(), [&](const trace::NameRow& row) {
+      return row[0] == "transformers" && trace::matches(row[1] == "type" ? type : name, row[2]);
+    });
   });
 }
 
@@ -192,7 +195,7 @@ bool is_library_attention(std::string_view name) { return contains(name, "scaled
 void compile_attention(Compiling& c) {
   std::vector<std::vector<std::uint32_t>> forward(c.flow.units.size()), backward(c.flow.units.size());
   const KeptBlocks kept = kept_blocks(c);
-  const bool masks = c.whole && uses_transformers(c.model.graph);
+  const bool masks = c.whole && masks_when_traced(c.model.graph);
   for (std::uint32_t r = 0; r < c.rows.size(); ++r) {
     const Row& row = c.rows[r];
     const Work& w = c.model.works[row.work];
