@@ -63,9 +63,11 @@ bool kernel_stays(const Work& was, const Work& becomes) {
 // Whether work along rows runs in a kernel like the measured ones, which are the framework's own: what a compiler generated (XLA's
 // fusions, a sum with all that leads to it) may take a quarter of their time, and grows as its own bytes do. Beyond what one in two
 // hundred of the tables' own rows is off, and three standard deviations of its neighbours, it is another's.
-bool matches_measured_kernel(double measured_ns, const Work& was, const Estimate& estimate) {
-  if (is_product(was) || !(estimate.us > 0)) return true;
-  return std::abs(std::log(measured_ns / 1e3 / estimate.us)) <= std::max(spreads().own_kernel, 3 * estimate.sigma);
+bool matches_measured_kernel(double measured_ns, const Work& was, const Tables& t, const Device& d) {
+  if (is_product(was)) return true;
+  const Estimate here = estimate(was, t, d);
+  return !(here.us > 0) ||
+         std::abs(std::log(measured_ns / 1e3 / here.us)) <= std::max(spreads().own_kernel, 3 * here.sigma);
 }
 
 // Where the library autotunes every shape, the algorithm that ran is tried again on another batch: the fastest takes no longer than
@@ -134,10 +136,9 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
   const double bound = std::max(measured_ns < roofline_ns(was, device) ? 0 : roofline_ns(becomes, device),
                                 std::min(measured_ns, empty_kernel_us() * 1e3));
   const bool stays = kernel_stays(was, becomes);
-  const Estimate before = estimate(was, tables, device);
   // The operation itself, as it was measured, is one neighbour more of what it becomes. Products have a law, which carries further.
   if (!std::holds_alternative<Gemm>(was.kind) && was.family == becomes.family &&
-      matches_measured_kernel(measured_ns, was, before)) {
+      matches_measured_kernel(measured_ns, was, tables, device)) {
     const Estimate from = after_autotuning(finite(estimate_from(becomes, was, measured_ns / 1e3, tables, device)),
                                            becomes, tables, device);
     if (from.us > 0) {
@@ -146,7 +147,7 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
                    stays ? Origin::kScaled : Origin::kModelled);
     }
   }
-  const Estimate after = estimate(becomes, tables, device);
+  const Estimate before = estimate(was, tables, device), after = estimate(becomes, tables, device);
   if (before.us > 0 && after.us > 0 && stays) {
     const double ratio = after.us / before.us;
     // The further from what was measured, the more of the model's own error remains: all of it at a factor of four, which nobody

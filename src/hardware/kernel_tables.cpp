@@ -159,7 +159,12 @@ KernelTables::Scalings KernelTables::read_scalings(std::string_view csv) {
 
 const KernelPool* KernelTables::find(const std::string& pool, const std::string& device) {
   OfDevice& on = of(device);
+  if (const KernelPool* const known = found(on, pool)) return known;
   read_once(on, part_of(pool));
+  return found(on, pool);
+}
+
+const KernelPool* KernelTables::found(const OfDevice& on, const std::string& pool) {
   const std::lock_guard lock(mutex_);
   const auto it = on.pools.find(pool);
   return it == on.pools.end() ? nullptr : &it->second;
@@ -229,13 +234,13 @@ void KernelTables::read_table(const DataFile& file, std::string_view type, const
   };
   std::map<std::size_t, ColumnOfTimes> columns;
   // What values are found from that nobody asked for yet.
-  struct Rows {
+  struct TableRows {
     std::string_view operation;
     Device device;
     std::map<std::uint32_t, std::string> columns;
     std::map<std::uint32_t, MeasuredSizes> sizes;  // by shape
   };
-  const auto rows = std::make_shared<Rows>();
+  const auto rows = std::make_shared<TableRows>();
   rows->operation = operation_of(file);
   rows->device = on.device;
   const std::string_view operation = pools_of(rows->operation);

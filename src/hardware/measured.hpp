@@ -99,6 +99,7 @@ class KernelTables {
   class Memo;
 
   OfDevice& of(const std::string& device);
+  const KernelPool* found(const OfDevice& on, const std::string& pool);
   void read_once(OfDevice& on, const std::string& part);
   void read(OfDevice& on, std::string_view part);
   static Scalings read_scalings(std::string_view csv);

@@ -151,11 +151,11 @@ Work pooling(std::string_view name, const MeasuredSizes& s, const Column& at) {
   Work w = of(Family::kPooling, at);
   Pooling p;
   p.operation = name == "max_pool"            ? Pooling::Operation::kMaximum
-         : name == "avg_pool"          ? Pooling::Operation::kAverage
-         : name == "adaptive_avg_pool" ? Pooling::Operation::kAdaptive
-         : name == "nearest"           ? Pooling::Operation::kNearest
-         : name == "bilinear"          ? Pooling::Operation::kLinear
-                                       : Pooling::Operation::kCubic;
+                : name == "avg_pool"          ? Pooling::Operation::kAverage
+                : name == "adaptive_avg_pool" ? Pooling::Operation::kAdaptive
+                : name == "nearest"           ? Pooling::Operation::kNearest
+                : name == "bilinear"          ? Pooling::Operation::kLinear
+                                              : Pooling::Operation::kCubic;
   p.input = {s["n"], s["c"], s["h"], s["w"]};
   p.channels_last = at.last();
   const std::int64_t images = s["n"] * s["c"];
@@ -253,13 +253,14 @@ Work rows(std::string_view name, const MeasuredSizes& s, const Column& at) {
 }
 
 constexpr std::pair<std::string_view, Gather::Operation> kGathers[] = {
-    {"taken", Gather::Operation::kTaken},         {"written", Gather::Operation::kWritten},   {"added", Gather::Operation::kAdded},
-    {"scattered", Gather::Operation::kScattered}, {"sorted", Gather::Operation::kSorted},     {"table_grad", Gather::Operation::kTableGrad},
-    {"bags", Gather::Operation::kBags},           {"bags_grad", Gather::Operation::kBagsGrad}};
+    {"taken", Gather::Operation::kTaken},   {"written", Gather::Operation::kWritten},
+    {"added", Gather::Operation::kAdded},   {"scattered", Gather::Operation::kScattered},
+    {"sorted", Gather::Operation::kSorted}, {"table_grad", Gather::Operation::kTableGrad},
+    {"bags", Gather::Operation::kBags},     {"bags_grad", Gather::Operation::kBagsGrad}};
 constexpr std::pair<std::string_view, Rows::Operation> kAlong[] = {{"sort", Rows::Operation::kSort},
-                                                            {"topk", Rows::Operation::kTopK},
-                                                            {"scan", Rows::Operation::kScan},
-                                                            {"transform", Rows::Operation::kTransform}};
+                                                                   {"topk", Rows::Operation::kTopK},
+                                                                   {"scan", Rows::Operation::kScan},
+                                                                   {"transform", Rows::Operation::kTransform}};
 
 }  // namespace
 

@@ -87,8 +87,8 @@ class Neighbours {
   [[nodiscard]] double value(std::size_t sample) const;
 
   mutable std::vector<Sample> samples_;  // values that come later are filled in
-  std::vector<Features> places_;      // scaled
-  std::size_t used_ = kMostFeatures;  // features behind these are 0 in all samples
+  std::vector<Features> places_;         // scaled
+  std::size_t used_ = kMostFeatures;     // features behind these are 0 in all samples
   Scales scales_;
   ValueOf value_of_;
 };

@@ -44,9 +44,10 @@ std::string lower_letters(std::string_view text) {
 }
 
 CollectiveKind kind_of(std::string_view name) {
-  constexpr CollectiveKind kKinds[] = {CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
-                                       CollectiveKind::kBroadcast, CollectiveKind::kReduce,    CollectiveKind::kAllToAll,
-                                       CollectiveKind::kSendRecv,  CollectiveKind::kGather,    CollectiveKind::kScatter};
+  constexpr CollectiveKind kKinds[] = {
+      CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
+      CollectiveKind::kBroadcast, CollectiveKind::kReduce,    CollectiveKind::kAllToAll,
+      CollectiveKind::kSendRecv,  CollectiveKind::kGather,    CollectiveKind::kScatter};
   static_assert(std::size(kKinds) == hardware::kCollectives);
   const std::string letters = lower_letters(name);
   const auto has = [&](std::string_view word) { return letters.find(word) != std::string::npos; };
@@ -68,7 +69,8 @@ RecordedCollective recorded_collective(const trace::Trace& t, std::uint32_t e) {
     if (named != CollectiveKind::kOther) found.kind = named;
   }
   const std::int64_t elements = found.kind == CollectiveKind::kAllGather ? info->out_elements : info->in_elements;
-  if (elements != kAbsent) found.bytes = elements * std::max<std::int64_t>(1, work::recorded_bytes(text_of(t, info->dtype)));
+  if (elements != kAbsent)
+    found.bytes = elements * std::max<std::int64_t>(1, work::recorded_bytes(text_of(t, info->dtype)));
   if (info->group_size != kAbsent) found.ranks = info->group_size;
   return found;
 }

@@ -61,7 +61,8 @@ void describe_pooling(Work& w, const OpClass& what, std::string_view name, const
   }
   pool.outputs = outputs;
   // Windows are recorded behind the input (max_pool, avg_pool); adaptive ones follow from the sizes.
-  const bool recorded = pool.operation == Pooling::Operation::kMaximum || pool.operation == Pooling::Operation::kAverage;
+  const bool recorded =
+      pool.operation == Pooling::Operation::kMaximum || pool.operation == Pooling::Operation::kAverage;
   const Shape window = recorded && !contains(name, "adaptive") ? op.integers(at + 1) : Shape{};
   if (!window.empty()) {
     // One number stands for all dimensions.
@@ -128,7 +129,10 @@ void describe_along(Work& w, const OpClass& /*what*/, std::string_view name, con
     last = last && d + static_cast<std::int64_t>(dims.size()) >= rank;
   }
   rows.rows = w.elements / std::max<std::int64_t>(1, rows.columns);
-  rows.operation = transform ? Rows::Operation::kTransform : largest ? Rows::Operation::kTopK : sorts ? Rows::Operation::kSort : Rows::Operation::kScan;
+  rows.operation = transform ? Rows::Operation::kTransform
+                   : largest ? Rows::Operation::kTopK
+                   : sorts   ? Rows::Operation::kSort
+                             : Rows::Operation::kScan;
   if (largest) rows.kept = std::min(rows.columns, op.integer(at + 1, 1));
   w.kind = rows;
   w.access = last ? Access::kContiguous : Access::kStrided;

@@ -135,7 +135,8 @@ void describe_embedding(Work& w, const OpClass& what, std::string_view name, con
   const bool looks_up = what.form == Form::kEmbedding || what.form == Form::kEmbeddingGrad;
   if (looks_up && op.tensor(0, 1) && op.tensor(1)) {
     embedding(g, op);
-  } else if ((g.operation == Operation::kSorted || g.operation == Operation::kWritten) && op.tensor(0, 1) && op.tensor(2, 1) && !op.tensor(1)) {
+  } else if ((g.operation == Operation::kSorted || g.operation == Operation::kWritten) && op.tensor(0, 1) &&
+             op.tensor(2, 1) && !op.tensor(1)) {
     index_put(g, op);
   } else if (g.operation != Operation::kOther && !looks_up && op.tensor(0, 1) && op.tensor(2)) {
     along_dimension(g, name, op);

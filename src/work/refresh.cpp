@@ -73,7 +73,8 @@ struct Refresher {
     const double rows = static_cast<double>(g.rows), columns = static_cast<double>(g.columns);
     const double table = static_cast<double>(g.table) * static_cast<double>(g.sets);
     const double named = table > 0 ? std::min(rows, table) : rows;
-    const double brought = g.operation == Operation::kBags || g.operation == Operation::kBagsGrad ? static_cast<double>(g.bags) : rows;
+    const double brought =
+        g.operation == Operation::kBags || g.operation == Operation::kBagsGrad ? static_cast<double>(g.bags) : rows;
     const bool takes = g.operation == Operation::kTaken || g.operation == Operation::kBags;
     w.elements = saturated_product(g.rows, g.columns);
     w.fixed_read = rows * static_cast<double>(bytes_of(Dtype::kInt));

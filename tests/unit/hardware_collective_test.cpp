@@ -35,6 +35,16 @@ Fabric network(double gbs) {
   return f;
 }
 
+TEST(Collectives, NamesAreReadAsFilesAndKernelsSpellThem) {
+  EXPECT_EQ(hardware::parse_collective("all_reduce_perf"), Collective::kAllReduce);
+  EXPECT_EQ(hardware::parse_collective("send/recv"), Collective::kSendRecv);
+  EXPECT_EQ(hardware::parse_collective("my all_reduce"), std::nullopt);
+  EXPECT_EQ(hardware::collective_in("nccldevkernelreducescatterringll"), Collective::kReduceScatter);
+  EXPECT_EQ(hardware::collective_in("allgatherbase"), Collective::kAllGather);
+  EXPECT_EQ(hardware::collective_in("ncclkernelbcast"), Collective::kBroadcast);
+  EXPECT_EQ(hardware::collective_in("elementwise"), std::nullopt);
+}
+
 RC_GTEST_PROP(Collectives, ALargeAllReduceMovesTwiceItsBytesLessOnePart, ()) {
   const int n = *rc::gen::inRange(2, 2000);
   const double gbs = *rc::gen::inRange(1, 500);

@@ -100,6 +100,25 @@ TEST(Neighbours, OnlyTheNearestSpeak) {
   EXPECT_DOUBLE_EQ(all.at({}).value, near.at({}).value);  // the same, summed in another order
 }
 
+TEST(Neighbours, ValuesThatComeLaterAreAskedForOnce) {
+  Neighbours pool({.scales = {1.0}, .noise = 0.001});
+  int asked = 0;
+  pool.value_later([&](const Neighbours::Sample& s) {
+    ++asked;
+    return std::log(s.us);
+  });
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    pool.add({.at = {static_cast<double>(i)}, .value = Neighbours::kLater, .group = i, .us = std::exp(0.1 * i)});
+  }
+  EXPECT_NEAR(pool.at({50}).value, 5.0, 0.01);
+  EXPECT_NEAR(pool.at({50}).value, 5.0, 0.01);
+  EXPECT_EQ(asked, 24);  // the nearest
+  const Neighbours fewer = pool.without({50, 51});
+  EXPECT_EQ(fewer.size(), 98U);
+  EXPECT_NEAR(fewer.at({50}).value, 5.0, 0.2);  // between those of 49 and 52
+  EXPECT_NEAR(pool.samples().back().value, 9.9, 1e-9);
+}
+
 const Device& h200() {
   static const Device kDevice = *find_device("H200-SXM");
   return kDevice;
@@ -132,6 +151,7 @@ TEST(MeasuredOperations, EveryPoolHasItsScales) {
     EXPECT_GT(pool.neighbours.size(), 0U) << name;
     EXPECT_LE(pool.features, kMostFeatures) << name;
     EXPECT_NE(pool.spread, 0.3) << name << ": no line in the file of scales";
+    for (const Neighbours::Sample& s : pool.neighbours.samples()) ASSERT_TRUE(std::isfinite(s.value)) << name;
   }
 }
 

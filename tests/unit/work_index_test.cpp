@@ -30,9 +30,25 @@ Work described(std::string_view name, std::vector<Argument> arguments) {
 }
 Gather gather(const Work& w) { return std::get<Gather>(w.kind); }
 
+// "Int" is the type of a number where an execution trace says it, and that of elements where a collective's record does.
+TEST(ElementTypes, TensorsNumbersAndRecordsSpellThemDifferently) {
+  EXPECT_EQ(element_bytes("long int"), 8);
+  EXPECT_EQ(element_bytes("c10::BFloat16"), 2);
+  EXPECT_EQ(element_bytes("Int"), 0);
+  EXPECT_EQ(element_bytes("Scalar"), 0);
+  EXPECT_EQ(recorded_bytes("Int"), 4);
+  EXPECT_EQ(recorded_bytes("BFloat16"), 2);
+  EXPECT_EQ(recorded_bytes("Float8_e4m3fn"), 1);
+  EXPECT_EQ(recorded_bytes("nothing"), 0);
+  EXPECT_EQ(parse_dtype("c10::Half"), Dtype::kFp16);
+  EXPECT_EQ(parse_dtype("Float8_e5m2"), Dtype::kFp8);
+  EXPECT_EQ(parse_dtype("bool"), Dtype::kOther);
+}
+
 TEST(DescribeIndex, TablesOfAnEmbeddingDoNotGrowWithTheBatch) {
   const Work w = described("aten::embedding", {tensor({1000, 64}), indices({8, 16})});
-  EXPECT_EQ(gather(w), (Gather{.rows = 128, .columns = 64, .operation = Operation::kTaken, .table = 1000, .parameter = true}));
+  EXPECT_EQ(gather(w),
+            (Gather{.rows = 128, .columns = 64, .operation = Operation::kTaken, .table = 1000, .parameter = true}));
   EXPECT_EQ(w.elements, 128 * 64);
   EXPECT_DOUBLE_EQ(w.bytes_read, 128 * (64 * 4 + 8));
   const Work twice = with_batch(w, 2);
@@ -42,7 +58,8 @@ TEST(DescribeIndex, TablesOfAnEmbeddingDoNotGrowWithTheBatch) {
   EXPECT_DOUBLE_EQ(with_batch(w, 32).bytes_read, 1000 * 64 * 4 + 4096 * 8);
   const Work grad = described("aten::embedding_dense_backward",
                               {tensor({8, 16, 64}), indices({8, 16}), value("1000"), value("-1"), value("False")});
-  EXPECT_EQ(gather(grad), (Gather{.rows = 128, .columns = 64, .operation = Operation::kTableGrad, .table = 1000, .parameter = true}));
+  EXPECT_EQ(gather(grad),
+            (Gather{.rows = 128, .columns = 64, .operation = Operation::kTableGrad, .table = 1000, .parameter = true}));
   EXPECT_TRUE(grad.backward);
 }
 
@@ -54,13 +71,16 @@ TEST(DescribeIndex, Bags) {
   const Work grad = described("aten::_embedding_bag_dense_backward",
                               {tensor({10, 32}), indices({80}), indices({80}), indices({10}), indices({0}),
                                value("500"), value("False"), value("0"), none(), value("-1")});
-  EXPECT_EQ(gather(grad),
-            (Gather{.rows = 80, .columns = 32, .operation = Operation::kBagsGrad, .table = 500, .bags = 10, .parameter = true}));
+  EXPECT_EQ(
+      gather(grad),
+      (Gather{
+          .rows = 80, .columns = 32, .operation = Operation::kBagsGrad, .table = 500, .bags = 10, .parameter = true}));
 }
 
 TEST(DescribeIndex, AlongADimension) {
   const Work select = described("aten::index_select", {tensor({4, 100, 8}), value("1"), indices({30})});
-  EXPECT_EQ(gather(select), (Gather{.rows = 120, .columns = 8, .operation = Operation::kTaken, .table = 100, .sets = 4}));
+  EXPECT_EQ(gather(select),
+            (Gather{.rows = 120, .columns = 8, .operation = Operation::kTaken, .table = 100, .sets = 4}));
   const Work add =
       described("aten::index_add_", {tensor({60, 512}), value("0"), indices({480}), tensor({480, 512}), value("1")});
   EXPECT_EQ(gather(add), (Gather{.rows = 480, .columns = 512, .operation = Operation::kAdded, .table = 60}));
@@ -69,8 +89,9 @@ TEST(DescribeIndex, AlongADimension) {
   const Work rows = described("aten::gather", {tensor({60, 512}), value("0"), indices({480, 512}, {1, 0})});
   EXPECT_EQ(gather(rows), (Gather{.rows = 480, .columns = 512, .operation = Operation::kTaken, .table = 60}));
   const Work each = described("aten::gather", {tensor({32, 1000}), value("1"), indices({32, 4}, {4, 1})});
-  EXPECT_EQ(gather(each), (Gather{.rows = 128, .columns = 1, .operation = Operation::kTaken, .table = 1000, .sets = 32}));
-  EXPECT_EQ(gather(described("aten::nonzero", {tensor({32, 4})})).of, Operation::kOther);
+  EXPECT_EQ(gather(each),
+            (Gather{.rows = 128, .columns = 1, .operation = Operation::kTaken, .table = 1000, .sets = 32}));
+  EXPECT_EQ(gather(described("aten::nonzero", {tensor({32, 4})})).operation, Operation::kOther);
 }
 
 TEST(DescribeIndex, WhereAnIndexPutHasItsIndices) {
@@ -78,12 +99,14 @@ TEST(DescribeIndex, WhereAnIndexPutHasItsIndices) {
     return gather(described("aten::_index_put_impl_",
                             {tensor(std::move(table)), none(), tensor(std::move(values)), value(adds), value("True")}));
   };
-  EXPECT_EQ(put({60, 512}, {480, 512}, "True"), (Gather{.rows = 480, .columns = 512, .operation = Operation::kSorted, .table = 60}));
+  EXPECT_EQ(put({60, 512}, {480, 512}, "True"),
+            (Gather{.rows = 480, .columns = 512, .operation = Operation::kSorted, .table = 60}));
   // The pairs of 27 columns in each of 2,048 matrices.
   EXPECT_EQ(put({2048, 27, 27}, {2048, 351}, "True"),
             (Gather{.rows = 2048 * 351, .columns = 1, .operation = Operation::kSorted, .table = 729, .sets = 2048}));
   // As many values as the table has rows: rows, not sets.
-  EXPECT_EQ(put({60, 512}, {60, 512}, "False"), (Gather{.rows = 60, .columns = 512, .operation = Operation::kWritten, .table = 60}));
+  EXPECT_EQ(put({60, 512}, {60, 512}, "False"),
+            (Gather{.rows = 60, .columns = 512, .operation = Operation::kWritten, .table = 60}));
   EXPECT_EQ(put({60}, {7}, "True"), (Gather{.rows = 7, .columns = 1, .operation = Operation::kSorted, .table = 60}));
 }
 
@@ -107,7 +130,8 @@ TEST(DescribeAlong, SortsTheLargestPrefixSumsAndTransforms) {
   EXPECT_EQ(std::get<Rows>(sort.kind), (Rows{.rows = 8, .columns = 100, .operation = Rows::Operation::kSort}));
   EXPECT_DOUBLE_EQ(sort.bytes_written, 800 * (4 + 8));
   const Work top = described("aten::topk", {tensor({12288, 8}), value("2"), value("-1"), value("True"), value("True")});
-  EXPECT_EQ(std::get<Rows>(top.kind), (Rows{.rows = 12288, .columns = 8, .operation = Rows::Operation::kTopK, .kept = 2}));
+  EXPECT_EQ(std::get<Rows>(top.kind),
+            (Rows{.rows = 12288, .columns = 8, .operation = Rows::Operation::kTopK, .kept = 2}));
   const Work sum = described("aten::cumsum", {tensor({8, 100}), value("0")});
   EXPECT_EQ(std::get<Rows>(sum.kind), (Rows{.rows = 100, .columns = 8, .operation = Rows::Operation::kScan}));
   EXPECT_EQ(sum.access, Access::kStrided);

@@ -159,7 +159,9 @@ struct Gather {
   std::int64_t bags = 0;   ///< sums that are written, where rows go into bags
   bool parameter = false;  ///< the table is one, and has as many rows whatever the batch
   /// Where several indices may say the same place, and what they bring is added up there.
-  [[nodiscard]] bool adds_up() const { return operation == Operation::kAdded || operation == Operation::kScattered || operation == Operation::kSorted; }
+  [[nodiscard]] bool adds_up() const {
+    return operation == Operation::kAdded || operation == Operation::kScattered || operation == Operation::kSorted;
+  }
   friend bool operator==(const Gather&, const Gather&) = default;
 };
 
