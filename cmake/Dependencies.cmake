@@ -13,6 +13,8 @@ if(FORETRACE_STATIC_PREFIX)
   foreach(name simdjson isal zstd sqlite3)
     target_link_libraries(foretrace_dependencies INTERFACE ${FORETRACE_STATIC_PREFIX}/lib/lib${name}.a)
   endforeach()
+  # Debian's static SQLite is compiled for programs: in the module its symbols must be bound when it is linked.
+  target_link_options(foretrace_dependencies INTERFACE -Wl,-Bsymbolic)
   return()
 endif()
 
