@@ -41,7 +41,6 @@ Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& ste
   }
   f.startup = graph.notes.startup;
   f.allocator = graph.notes.allocator;
-  f.recorded_steps = graph.notes.recorded_steps;
   f.steadiness = steadiness_text(graph);
   if (graph.periodic && graph.period > 0) f.period = graph.period;
   FORETRACE_TRY(host::Measured measured, measured_step(trace, graph, f.replayed, measurements));

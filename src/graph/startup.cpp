@@ -56,10 +56,6 @@ StartupIndex::StartupIndex(const TraceIndex& index, const trace::Steps& steps)
   judge(steps);
 }
 
-std::size_t StartupIndex::steady_steps() const {
-  return static_cast<std::size_t>(std::count_if(steps_.begin(), steps_.end(), [](const Step& s) { return !s.cold; }));
-}
-
 Ns StartupIndex::gpu_idle(Ns begin, Ns end) const {
   const auto busy_until = [&](Ns when) {
     const auto behind =

@@ -39,7 +39,6 @@ class StartupIndex {
   [[nodiscard]] bool cold(std::size_t step) const { return steps_[step].cold; }
   /// Time in calls that allocate and free, where they belong to every step; 0 when that is no notable part of the step.
   [[nodiscard]] Ns allocator(std::size_t step) const { return steps_[step].allocator; }
-  [[nodiscard]] std::size_t steady_steps() const;
 
   /// Of TraceIndex::calls. A call outside of cold steps has a kind, too: only those of cold steps are taken out.
   [[nodiscard]] StartupKind kind(std::uint32_t call) const { return kind_[call]; }

@@ -92,7 +92,6 @@ struct StepFigures {
   std::string measured_refused;      ///< why the recorder's measurement is not used; empty when it is, or there is none
   graph::Startup startup;            ///< start-up work that was taken out of the step
   Ns allocator = 0;                  ///< in calls that take memory from the driver and give it back, step after step
-  std::uint64_t recorded_steps = 0;  ///< steady steps of the trace; below 2, how much steps vary is unknown
   std::string steadiness;            ///< what is not steady about the step, in one or two sentences; empty: nothing
   std::optional<std::int64_t> peak_bytes;
   std::optional<std::int64_t> reserved_bytes;  ///< what the allocator took from the GPU for that peak

@@ -219,7 +219,6 @@ class Graph {
     bool queue_depth_measured = false;
     Startup startup;                   ///< taken out of the step; all 0 in a steady step
     Ns allocator = 0;                  ///< in calls that take memory from the driver and give it back, step after step
-    std::uint64_t recorded_steps = 0;  ///< the trace's steps without cold ones; below 2, how much steps vary is unknown
   } notes;
 
   [[nodiscard]] std::size_t size() const { return kind.size(); }

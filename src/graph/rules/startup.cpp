@@ -130,7 +130,6 @@ class TakeOut {
 
 void take_out_startup(StepState& s) {
   s.graph.notes.allocator = s.startup.allocator(s.which);
-  s.graph.notes.recorded_steps = s.startup.steady_steps();
   if (s.startup.cold(s.which)) TakeOut(s).run();
 }
 

@@ -257,6 +257,10 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
     deviations.add_whole(std::string(kOneStepFamily), host::one_step_sigma(),
                          "one step was recorded: nothing shows how much steps differ");
   }
+  if (const graph::Startup& startup = base.graph.notes.startup; startup.time() > 0) {
+    deviations.add_whole(std::string(kStartupFamily), std::log1p(static_cast<double>(startup.unsure) / static_cast<double>(today)),
+                         "start-up work was taken out of the step, and more of it may be start-up");
+  }
   widen_to_baseline(deviations, g, base);
   widen_to_recorded_steps(deviations, step, base);
   return deviations.finish();

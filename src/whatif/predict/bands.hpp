@@ -18,9 +18,10 @@ inline constexpr std::string_view kLaunchFamily = "launches";
 /// What a trace leaves open, whatever the models are worth: reports say it without being asked.
 inline constexpr std::string_view kRecordedStepsFamily = "recorded steps";
 inline constexpr std::string_view kOneStepFamily = "one step";
+inline constexpr std::string_view kStartupFamily = "start-up work";
 inline constexpr std::string_view kUnknownGpuFamily = "unknown GPU";
 constexpr bool is_of_trace(std::string_view family) {
-  return family == kRecordedStepsFamily || family == kOneStepFamily || family == kUnknownGpuFamily;
+  return family == kRecordedStepsFamily || family == kOneStepFamily || family == kStartupFamily || family == kUnknownGpuFamily;
 }
 
 struct Band {
