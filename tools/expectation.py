@@ -151,8 +151,8 @@ def text_of(appendix: str, twice: list[float]) -> str:
         f" {mean_and_worst(memory)} % and {mean_and_worst(unseen_memory)} %.", "",
         f"**Noise and bias.** Noisy rows are mostly CPU-bound steps. The same step, measured again on the same host, differs by"
         f" {mean(map(abs, twice)):.1f} % on average ({len(twice)} steps). Predictions of noisy rows are {mean(c.to_median_pct for c in noisy):+.1f} %"
-        f" off on average. Rows of one model err together ({100 * shared:.0f} % of the variance is between models): its unchanged step was timed"
-        f" at one moment of the host, its changes at others. Averaged by model the bias is {bias:+.1f} ± {deviation:.1f} %.", "",
+        f" off on average. Rows of one model err together ({100 * shared:.0f} % of the variance is between models). A likely cause is that"
+        f" its unchanged step was timed at one moment of the host and its changes at others. Averaged by model the bias is {bias:+.1f} ± {deviation:.1f} %.", "",
         f"{len(attached)} more rows were timed while CUPTI, the profiler's library, was attached. It makes CPU-bound steps longer, and predictions"
         f" are of steps without it: they are {mean(c.to_median_pct for c in attached):+.1f} % off. Only the GPU time and memory of these rows"
         " count."])

@@ -54,7 +54,7 @@ class Workflow:
         self.checkout, self.store = folder, folder.parent / (folder.name + "-kept")
         commands = self.store / "bin"
         commands.mkdir(parents=True)
-        for name, text in {"gh": GH, "pip": '#!/bin/sh\n[ "$*" = "install foretrace" ]\n', "foretrace": f'#!/bin/sh\nexec "{program}" "$@"\n',
+        for name, text in {"gh": GH, "pip": '#!/bin/sh\n[ "$*" = "install wheels/foretrace-*.whl" ]\n', "foretrace": f'#!/bin/sh\nexec "{program}" "$@"\n',
                            "python": f'#!/bin/sh\nexec "{python or shutil.which("python3")}" "$@"\n'}.items():
             (commands / name).write_text(text)
             (commands / name).chmod(0o755)
