@@ -45,6 +45,13 @@ bool names_a_module(std::string_view name) {
   return is_letter(name.front()) && !is_phase_word(last);
 }
 
+bool is_user_range(trace::EventKind kind, std::string_view name) {
+  if (kind != EventKind::kAnnotation || trace::is_step_range(name) || trace::is_communication_range(name)) return false;
+  constexpr std::array<std::string_view, 5> kOfPyTorch = {"layer:", "Optimizer.", "DistributedDataParallel.", "FSDP::",
+                                                          "enumerate(DataLoader)"};
+  return std::none_of(kOfPyTorch.begin(), kOfPyTorch.end(), [&](std::string_view p) { return name.starts_with(p); });
+}
+
 std::uint8_t classify_range(trace::EventKind kind, std::string_view name) {
   const auto starts = [&](std::string_view p) { return name.starts_with(p); };
   if (kind == EventKind::kPython) {
@@ -58,8 +65,7 @@ std::uint8_t classify_range(trace::EventKind kind, std::string_view name) {
   if (kind == EventKind::kAnnotation) {
     if (starts("layer:")) return kLayerRange;
     if (starts("Optimizer.")) return kOptimizer;
-    if (starts("DistributedDataParallel.") || starts("FSDP::")) return kPlain;
-    return names_a_module(name) ? kUserRange : kPlain;
+    return is_user_range(kind, name) && names_a_module(name) ? kUserRange : kPlain;
   }
   if (kind == EventKind::kOp) {
     if (trace::is_autograd_node(name)) return kAutogradNode | kOpMark;

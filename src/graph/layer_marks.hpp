@@ -23,6 +23,9 @@ enum Mark : std::uint8_t {
 /// Marks of an event, never 0.
 std::uint8_t classify_range(trace::EventKind kind, std::string_view name);
 
+/// Whether the program itself put the range there, by whatever name.
+bool is_user_range(trace::EventKind kind, std::string_view name);
+
 /// Whether the name of a user range can be that of a module: words joined by dots that do not end in a part of the step.
 ///   "encoder.layer.3" -> true; "## forward ##", "model.forward", "loss" -> false
 bool names_a_module(std::string_view name);

@@ -46,7 +46,7 @@ class Finder {
     const auto [it, added] = known_.try_emplace(key);
     if (added) {
       it->second.loader = trace::loader_range(s_.trace().name(e));
-      it->second.user_range = kind == EventKind::kAnnotation && classify_range(kind, s_.trace().name(e)) == kUserRange;
+      it->second.user_range = is_user_range(kind, s_.trace().name(e));
     }
     return it->second;
   }

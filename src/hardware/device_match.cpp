@@ -123,7 +123,7 @@ Result<DeviceMatch> device_of(const trace::Trace& trace, const std::vector<Devic
     const Device& d = *one;
     for (const std::string& driver : d.driver_names) {
       if (device_key(driver) != key || key.empty()) continue;
-      DeviceMatch match{d, fmt::format("by name, {}", p.name)};
+      DeviceMatch match{d, fmt::format("by name, {}", p.name), true};
       if (p.sm_count > 0 && p.sm_count != d.sm_count) {
         match.how += fmt::format("; {} of {} SMs", p.sm_count, d.sm_count);
       }

@@ -57,7 +57,7 @@ TEST(Loading, AGapBelongsToTheRangeItIsIn) {
     }
     EXPECT_EQ(loading, 47'000'000) << name;
     EXPECT_EQ(r.graph.task_name(r.task(name)), name);
-    const std::string verdict = simulate::bottleneck(simulate::breakdown(r.graph, simulate::simulate(r.graph)));
+    const std::string verdict = simulate::bottleneck(r.graph).sentence();
     EXPECT_TRUE(verdict.starts_with("loader-bound")) << verdict;
   }
 }
@@ -112,8 +112,7 @@ TEST(Loading, WorkersThatAreWaitedForMakeABatchPerStep) {
   Graph more = r.graph;
   for (std::uint32_t t = more.lanes[lane].begin; t < more.lanes[lane].end; ++t) more.cost[t] /= 4;
   EXPECT_NEAR(step(more), 40e6, 1e6);
-  const simulate::SteadyState steady = simulate::steady_state(r.graph);
-  const std::string verdict = simulate::bottleneck(simulate::breakdown(steady.graph_of(r.graph), steady.timeline));
+  const std::string verdict = simulate::bottleneck(r.graph).sentence();
   EXPECT_THAT(verdict, HasSubstr("loader-bound"));
 }
 

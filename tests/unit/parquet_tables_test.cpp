@@ -67,7 +67,7 @@ TEST_F(ParquetFolder, WithoutAReaderItSaysWhatToDo) {
   const auto trace = load(folder_.string());
   ASSERT_FALSE(trace);
   EXPECT_EQ(trace.error().code, ErrorCode::kUnreadable);
-  EXPECT_THAT(trace.error().hint, HasSubstr("python -m foretrace"));
+  EXPECT_THAT(trace.error().hint, HasSubstr("python3 -m foretrace"));
   EXPECT_THAT(trace.error().hint, HasSubstr("nsys export --type sqlite"));
 }
 
