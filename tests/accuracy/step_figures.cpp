@@ -160,6 +160,8 @@ class Figures {
   Figures(const trace::Trace& trace, const trace::Steps& steps, Wanted wanted)
       : builder_(trace, steps), plain_(steps.steps.size()), wanted_(wanted) {
     for (std::size_t i = 0; i < plain_.size(); ++i) {
+      // Of a cold step the start-up work is taken out: the file holds no time its replay should meet.
+      if (builder_.cold(i)) continue;
       if (Result<Graph> g = builder_.build(i)) plain_[i] = std::move(*g);
     }
   }
