@@ -76,7 +76,7 @@ class Copies {
   std::map<std::pair<std::uint32_t, std::uint32_t>, Shape> shapes_;
 };
 
-// A compiled forward pass tells no shapes. Its copies of weights are half as large as the gradients backward leaves, one for each;
+// A compiled forward pass shows no shapes. Its copies of weights are half as large as the gradients backward leaves, one for each;
 // what the allocator gave beyond either is less than a megabyte. Believed where nearly all gradients find one.
 void mark_in_compiled(memory::Curve& curve, const trace::Trace& trace) {
   std::vector<std::int64_t> wanted;

@@ -18,7 +18,7 @@ std::int64_t number_in(std::string_view name) {
   return number;
 }
 
-// Where the measured step begins on the clock of an exported file: at 0, unless something in it lies before its step.
+// Where the measured step begins on the clock of an exported file: at 0, unless something in it is before its step.
 Ns start_of(const trace::Trace& trace, std::string_view step) {
   for (std::size_t e = 0; e < trace.size(); ++e) {
     if (trace.kind(e) == trace::EventKind::kAnnotation && trace.name(e) == step) return trace.events.start[e];

@@ -67,11 +67,11 @@ void count(const trace::Trace& t, const Graph& g, TrainedParameters& out) {
 
 // A compiled program says itself which of its inputs it updates.
 void count_compiled(const trace::Trace& trace, TrainedParameters& out) {
-  const std::string_view told = trace.metadata_value("compiled_parameters");
-  const std::size_t comma = told.find(',');
+  const std::string_view recorded = trace.metadata_value("compiled_parameters");
+  const std::size_t comma = recorded.find(',');
   if (out.elements > 0 || comma == std::string_view::npos) return;  // "[elements,tensors]"
-  const auto elements = parse_int64(told.substr(1, comma - 1));
-  const auto tensors = parse_int64(told.substr(comma + 1, told.size() - comma - 2));
+  const auto elements = parse_int64(recorded.substr(1, comma - 1));
+  const auto tensors = parse_int64(recorded.substr(comma + 1, recorded.size() - comma - 2));
   if (!elements || !tensors || *elements <= 0) return;
   out.elements = *elements;
   out.tensors = *tensors;

@@ -24,7 +24,7 @@ class ByteSource {
   [[nodiscard]] virtual std::uint64_t total() const = 0;
   /// Starts again from the beginning. False when the input cannot be read twice.
   virtual bool rewind() = 0;
-  /// The same bytes, readable from anywhere, where they lie so already: a file, memory. Null where they are inflated on
+  /// The same bytes, readable from anywhere, where they are so already: a file, memory. Null where they are inflated on
   /// the way or come from a pipe; seekable_source.hpp lays those down.
   virtual std::unique_ptr<SeekableSource> in_place();
 };

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Names beside a path that is not there; enough of them to find a slip of the keyboard.
+/// Names similar to a path that is not there; enough of them to find a slip of the keyboard.
 std::vector<std::string> neighbours(const fs::path& path) {
   constexpr std::size_t kMost = 10'000;
   std::vector<std::string> names;

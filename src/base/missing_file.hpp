@@ -7,7 +7,7 @@
 
 namespace foretrace {
 
-/// "no such file or folder", and as a hint a similar name beside it, or how much of the path exists.
+/// "no such file or folder", and as a hint a similar name in the same folder, or how much of the path exists.
 Error missing_file(const std::string& path);
 
 }  // namespace foretrace

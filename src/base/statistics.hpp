@@ -25,7 +25,7 @@ T median(std::vector<T>& values) {
   return quantile(values, 0.5);
 }
 
-/// The value below which half of the weight lies, of (value, weight) pairs; `otherwise` where there are none.
+/// The value below which half of the weight is, of (value, weight) pairs; `otherwise` where there are none.
 inline double weighted_median(std::vector<std::pair<double, double>> values, double otherwise) {
   std::sort(values.begin(), values.end());
   double all = 0, sum = 0;

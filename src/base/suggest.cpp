@@ -12,13 +12,13 @@ bool begins_with(std::string_view text, std::string_view prefix) {
          std::equal(prefix.begin(), prefix.end(), text.begin(), [](char a, char b) { return lower(a) == lower(b); });
 }
 
-// Names longer than this are file names or kernels pasted by accident: comparing them costs more than it tells.
+// Names longer than this are file names or kernels pasted by accident: comparing them costs more than it is worth.
 constexpr std::size_t kLongest = 256;
 
 }  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  // Three rows of the usual table: the swap of two neighbours looks two rows back.
+  // Three rows of the typical table: the swap of two neighbours looks two rows back.
   std::vector<std::size_t> two_back(b.size() + 1), previous(b.size() + 1), current(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) previous[j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {

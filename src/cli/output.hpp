@@ -10,7 +10,7 @@
 
 namespace foretrace::cli {
 
-/// To `path` (through a temporary file beside it and a rename; devices and pipes directly), or to `out` when there is no
+/// To `path` (through a temporary file next to it and a rename; devices and pipes directly), or to `out` when there is no
 /// path or it is "-". A reader that went away (EPIPE) is not an error.
 Status write_output(const std::optional<std::string>& path, std::FILE* out, std::string_view text);
 

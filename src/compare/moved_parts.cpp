@@ -27,13 +27,13 @@ constexpr double kLeastRatio = 0.02;
 constexpr int kFamiliesOfAll = 3;
 constexpr double kMostMoved = 0.7;
 constexpr double kShortNs = 5'000, kLongNs = 50'000;
-// Recordings that scatter by less than this part of what is usual are copies of one.
+// Recordings that scatter by less than this part of what is typical are copies of one.
 constexpr double kCopies = 0.02;
 
 struct Pair {
   const std::string* key;
   const GpuItem* item;
-  double before, after, usual;  // ns, and the usual spread of log(after / before)
+  double before, after, usual;  // ns, and the typical spread of log(after / before)
 };
 
 double usual_of(const GpuItem& item) {
@@ -80,14 +80,14 @@ class MovedParts {
   }
 
  private:
-  // How much these two recordings scatter, as a multiple of the usual noise.
+  // How much these two recordings scatter, as a multiple of the typical noise.
   void find_scale() {
     const double common = common_ratio(pairs_);
     std::vector<std::pair<double, double>> scatter;
     for (const Pair& p : pairs_) {
       scatter.emplace_back(std::abs(std::log(p.after / p.before / common)) / p.usual, p.before);
     }
-    // 0.95: half of a normal distribution's values lie within 0.67 of sqrt(2) standard deviations.
+    // 0.95: half of a normal distribution's values are within 0.67 of sqrt(2) standard deviations.
     if (!scatter.empty()) scale_ = std::clamp(weighted_median(std::move(scatter), 0) / 0.95, 0.0, 1.0);
     if (pairs_.size() < 20) scale_ = std::max(scale_, 1.0);  // too few to say
   }

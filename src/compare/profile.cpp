@@ -21,7 +21,7 @@ namespace {
 using graph::Graph;
 using graph::TaskKind;
 
-// Steps looked at beside the one shown: their kernels are averaged. More say little more, and each costs a graph.
+// Steps looked at alongside the one shown: their kernels are averaged. More say little more, and each costs a graph.
 constexpr std::size_t kSteps = 4;
 
 class Collector {

@@ -16,7 +16,7 @@ class AttentionShapes {
 
   [[nodiscard]] std::size_t one_query() const { return one_query_; }
   [[nodiscard]] std::size_t many_queries() const { return many_queries_; }
-  /// A U-Net that is told what to draw: convolutions, group norms, and attention from pixels to other keys.
+  /// A U-Net that is recorded what to draw: convolutions, group norms, and attention from pixels to other keys.
   [[nodiscard]] bool denoises() const { return convolutions_ > 0 && group_norms_ > 0 && other_keys_ > 0; }
 
  private:

@@ -55,7 +55,7 @@ std::uint32_t StepState::task_before(std::uint32_t graph_lane, Ns when) const {
 
 namespace {
 
-// The thread a step lives on: the one its range lies on, else the one that works most in it.
+// The thread a step lives on: the one its range is on, else the one that works most in it.
 std::uint32_t main_lane_of(const TraceIndex& index, const trace::Step& step) {
   if (step.lane.valid()) return step.lane.value;
   std::uint32_t best = kNone;

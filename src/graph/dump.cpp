@@ -66,8 +66,8 @@ class Writer {
     fmt::format_to(std::back_inserter(out_), text, std::forward<Args>(args)...);
   }
 
-  void number(std::string_view key, std::int64_t value, std::int64_t usual = 0) {
-    if (value != usual) write(" {}={}", key, value);
+  void number(std::string_view key, std::int64_t value, std::int64_t otherwise = 0) {
+    if (value != otherwise) write(" {}={}", key, value);
   }
 
   static std::string quoted(std::string_view text) {
@@ -108,7 +108,7 @@ class Writer {
       write("\n");
     }
     for (std::uint32_t d = g_.dep_begin[t]; d < g_.dep_begin[t + 1]; ++d) {
-      if (g_.dep_kind[d] == DependencyKind::kShare) continue;  // told by the line of the task that waits
+      if (g_.dep_kind[d] == DependencyKind::kShare) continue;  // written on the line of the task that waits
       write("> {} {}", g_.dep_to[d], to_string(g_.dep_kind[d]));
       number("lag", g_.dep_lag[d]);
       number("point", g_.dep_point[d], kWhole);

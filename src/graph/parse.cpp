@@ -324,7 +324,7 @@ class Reader {
     SoftDependency s;
     s.from = TaskId{static_cast<std::uint32_t>(l.number("the task waited for", 0, kMostTasks))};
     if (const std::string_view kind = l.word(); kind != to_string(DependencyKind::kShare)) {
-      return l.wrong(fmt::format("only 'share' is told by the task that waits, not '{}'", kind));
+      return l.wrong(fmt::format("only 'share' is given by the task that waits, not '{}'", kind));
     }
     l.pairs([&](std::string_view key, std::string_view value) {
       if (key == "lag") return s.lag = time(l, key, value), true;

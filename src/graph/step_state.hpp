@@ -114,7 +114,7 @@ struct StepState {
   bool depend(Source from, std::uint32_t to, Ns lag, DependencyKind kind, std::uint32_t point = kWhole);
   std::uint32_t open_lane(GraphLaneKind kind, std::uint32_t trace_lane);
   void close_lane();
-  /// The last task of a lane whose measured start lies before `when`; kNone when there is none.
+  /// The last task of a lane whose measured start is before `when`; kNone when there is none.
   [[nodiscard]] std::uint32_t task_before(std::uint32_t graph_lane, Ns when) const;
 
   std::vector<StringId> names{};  ///< trace string -> graph string

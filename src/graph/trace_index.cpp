@@ -298,7 +298,7 @@ void TraceIndex::find_blocked_calls() {
   if (queue_full_.empty()) {
     infer_blocked_calls(pending);
   } else {
-    // The rows carry no thread; they lie inside the call that waited.
+    // The rows carry no thread; they are inside the call that waited.
     std::size_t at = 0;
     Ns longest = 0;
     for (const Interval& i : queue_full_) longest = std::max(longest, i.end - i.begin);
@@ -351,7 +351,7 @@ void TraceIndex::find_queue_depths(PendingOfLanes& pending) {
   }
 }
 
-// Older profilers write no rows for a full queue: a launch call that lasts ten times the usual with hundreds of
+// Older profilers write no rows for a full queue: a launch call that lasts ten times the typical with hundreds of
 // launches pending waited for room, unless as many were pending behind calls that did not wait.
 void TraceIndex::infer_blocked_calls(PendingOfLanes& pending) {
   constexpr std::uint32_t kMany = 256;  // queues hold about a thousand
@@ -360,16 +360,16 @@ void TraceIndex::infer_blocked_calls(PendingOfLanes& pending) {
     if (c.role == CallRole::kLaunch) durations.push_back(c.end - c.begin);
   }
   if (durations.empty()) return;
-  const Ns usual = median(durations);
+  const Ns typical = median(durations);
   constexpr std::uint32_t kWobble = 8;  // slots that events take
   std::vector<std::uint32_t> fitted(pending.size(), 0);
   for (const Call& c : calls) {
-    if (c.role != CallRole::kLaunch || c.end - c.begin > 2 * usual) continue;
+    if (c.role != CallRole::kLaunch || c.end - c.begin > 2 * typical) continue;
     std::uint32_t& most = fitted[work[work_by_call[c.first_work]].lane];
     most = std::max(most, pending_at(c, c.end));
   }
   for (const Call& c : calls) {
-    if (c.role != CallRole::kLaunch || c.end - c.begin <= 10 * usual) continue;
+    if (c.role != CallRole::kLaunch || c.end - c.begin <= 10 * typical) continue;
     const std::uint32_t p = pending_at(c, c.end);
     if (p + kWobble < fitted[work[work_by_call[c.first_work]].lane]) continue;
     if (p >= kMany) pending[work[work_by_call[c.first_work]].lane].push_back(p);
@@ -397,7 +397,7 @@ void TraceIndex::infer_blocked_calls(PendingOfLanes& pending) {
   for (const std::uint32_t i : full_calls) {
     Call& c = calls[i];
     const auto it = usual_of.find(trace.events.name[c.event].value);
-    const Ns own = it == usual_of.end() ? usual : it->second;
+    const Ns own = it == usual_of.end() ? typical : it->second;
     if (c.end - c.begin > 2 * own) c.blocked = c.end - c.begin - own;
   }
 }

@@ -45,7 +45,7 @@ struct GpuWork {
 
 class TraceIndex {
  public:
-  /// Events that lie more than kFarthest from `centre` come from a broken clock and are left out.
+  /// Events that are more than kFarthest from `centre` come from a broken clock and are left out.
   TraceIndex(const trace::Trace& trace, Ns centre);
   static constexpr Ns kFarthest = 1'000'000 * kNsPerSecond;  // eleven days: a guard against damaged clocks
   [[nodiscard]] bool far(Ns when) const {

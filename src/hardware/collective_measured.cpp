@@ -76,7 +76,7 @@ Result<MeasuredCollectives> MeasuredCollectives::make(std::vector<CollectiveRow>
   for (const CollectiveRow& row : rows) {
     if (row.ranks < 2 || !(row.bytes > 0) || !(row.ms > 0)) continue;
     if (m.curves_.empty() || m.curves_.back().kind != row.kind || m.curves_.back().ranks != row.ranks) {
-      // Where the rows do not say it, the smallest message tells over which links it went: the nearer latency by its ratio.
+      // Where the rows do not say it, the smallest message shows over which links it went: the nearer latency by its ratio.
       const double inside = latency_us(row.kind, row.ranks, false);
       const double between = latency_us(row.kind, row.ranks, true);
       const bool slow = row.ms * 1e3 * row.ms * 1e3 > inside * between;

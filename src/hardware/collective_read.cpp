@@ -199,7 +199,7 @@ Result<std::vector<CollectiveRow>> read_nccl_tests(std::string_view text, const 
     } else {
       row.kind = Collective::kAllGather;
     }
-    // Beyond 4,000 ranks the rounding of the two bandwidths leaves nothing that tells how many.
+    // Beyond 4,000 ranks the rounding of the two bandwidths leaves nothing that shows how many.
     if (ranks == 0 && row.kind == Collective::kAllReduce && ratio > 0 && ratio < 1.9995) {
       row.ranks = static_cast<int>(std::lround(2 / (2 - ratio)));  // 2(n-1)/n = ratio
     }

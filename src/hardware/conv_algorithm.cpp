@@ -109,7 +109,7 @@ std::int64_t winograd_bytes(const Convolution& c) {
 // A real image of edge x edge has as many complex coefficients as edge x (edge / 2 + 1).
 std::int64_t plane_bytes(std::int64_t edge) { return saturated_product({8, edge, edge / 2 + 1}); }
 
-// Both operands and the result, each twice since they are sorted by frequency for the product and back; what is written last lies where
+// Both operands and the result, each twice since they are sorted by frequency for the product and back; what is written last is where
 // what was read first lay. One operand is turned round before.
 std::int64_t fourier_bytes(const Work& w, const Convolution& c, const ConvTensors& t, std::int64_t edge) {
   const std::int64_t filters = filters_of(c);
@@ -185,7 +185,7 @@ std::optional<std::int64_t> scratch_bytes(const Work& w, const ConvAlgorithm& a)
   std::int64_t bytes = a.method == Method::kWinograd  ? winograd_bytes(*c)
                        : a.method == Method::kFourier ? fourier_bytes(w, *c, t, a.edge)
                                                       : fourier_tiles_bytes(w, *c, a.edge);
-  // Transforms read and write NCHW. Groups lie apart in it: Fourier's want each in one piece.
+  // Transforms read and write NCHW. Groups are apart in it: Fourier's want each in one piece.
   const std::int64_t tensors = saturated_product(4, saturated_sum(t.in, t.out));
   if (c->channels_last) {
     const std::int64_t filter = c->kernel_h * c->kernel_w > 1 ? saturated_product(4, t.filter) : 0;

@@ -1,6 +1,6 @@
 #pragma once
-// How a library computes a convolution, and the scratch memory it needs for it. Convolutions on the usual units may go by transforms
-// (Winograd's, Fourier's), whose intermediate results lie in memory: gigabytes of them, which follow the batch only in part.
+// How a library computes a convolution, and the scratch memory it needs for it. Outside tensor cores, convolutions may use transforms
+// (Winograd's, Fourier's), whose intermediate results are in memory: gigabytes of them, which follow the batch only in part.
 //
 //   const ConvAlgorithm ran = algorithm_of_kernels({"void fft2d_r2c_32x32<…>", "…cgemm…"});      // kFourierTiles, 32
 //   scratch_bytes(convolution, ran);                                                   // as cuDNN asks for it, to the byte

@@ -1,10 +1,9 @@
 #pragma once
-// The law of matrix products, the only one: the time of a product on any GPU, from its device figures: tiles in waves over the
-// SMs, under the roofline, the power limit and memory. Parameters are plain data: transfer/products.csv, fitted by
+// The time of a matrix product on any GPU by its law, from the figures of the device: tiles in waves over the SMs, under the roofline, the power limit and memory. Parameters are plain data: transfer/products.csv, fitted by
 // tools/train_transfer.py to products measured on thirteen GPUs, and for the architecture of an H200 transfer/H200-SXM.csv, fitted
 // by tools/fit_products.py to those of data/. The tools ask this very function (tools/laws.cpp).
-// What-ifs ask it for a product before and after a change, with what measured ones tell beside it (cost_gemm.cpp); the transfer
-// asks it for the GPU a product was measured on and for the one it goes to.
+// What-ifs take the ratio of the law before and after a change, corrected by the residual of measured kernels (estimate.cpp). Moving to
+// another GPU takes the ratio of the law on both GPUs (transfer.cpp).
 //
 // Grows with batch, m, n and k; never grows with SMs, clock, rates, bandwidth, L2 or power, each taken alone: every term is
 // built from monotone parts, and the best tile is a minimum of such functions.

@@ -1,6 +1,5 @@
 #pragma once
-// The law of recurrent layers, the only one: as their parts. What-ifs ask it with what measured layers tell beside it
-// (measured_place.cpp), the transfer for both GPUs.
+// The time of a recurrent layer by its law: the sum of its parts. Used as the other laws are (cost_product.hpp).
 
 #include <string>
 

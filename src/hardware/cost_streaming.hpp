@@ -1,6 +1,6 @@
 #pragma once
 // The law of work that streams (element-wise, copies, casts, optimizers; norms and reductions when they go to another GPU), the only one: a start, and
-// memory and the handling of elements beside each other, which overlap in part. What-ifs say from sizes what each takes
+// memory and the handling of elements alongside each other, which overlap in part. What-ifs say from sizes what each takes
 // (cost_pointwise.cpp), the transfer from the time that was measured (transfer_same.cpp).
 
 #include <string>

@@ -187,7 +187,7 @@ std::optional<KernelFeatures> features(const Work& w, const Pooling& p, const De
       .feature(log_of(outputs))
       .feature(log_of(inputs))
       .feature(misalignment(p.channels_last ? p.input[1] : p.input[3]))
-      // Few channels are interpolated as planes, wherever they lie (UpSampleBilinear2d.cu).
+      // Few channels are interpolated as planes, wherever they are (UpSampleBilinear2d.cu).
       .feature(p.channels_last && p.input[1] < 16 ? 1 : 0)
       .feature(std::max(0.0, std::log(outputs / (2048.0 * std::max(1, d.sm_count)))));
   const bool adaptive = p.operation == Pooling::Operation::kAdaptive;

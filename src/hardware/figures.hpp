@@ -10,12 +10,12 @@ namespace foretrace::hardware {
 
 struct Figures {
   double list_share = 0;          ///< of the memory's bandwidth, reached by an update over lists of tensors
-  double capturable_kernels = 0;  ///< small kernels that a capturable update runs beside each of a plain one
+  double capturable_kernels = 0;  ///< small kernels that a capturable update runs alongside each of a plain one
   double pageable_copy = 0;       ///< a copy from memory that is not pinned, over one that is
   double worker_slowdown = 0;     ///< a batch of a worker process, over one of the main thread
   double gpu_repeat = 0;          ///< of log time in which the GPU works, between two runs of the same step
-  double beside_collective = 0;   ///< speed a kernel loses beside a collective, beyond the SMs that holds
-  double collective_beside = 0;   ///< speed a collective loses beside kernels
+  double beside_collective = 0;   ///< speed a kernel loses alongside a collective, beyond the SMs that holds
+  double collective_beside = 0;   ///< speed a collective loses alongside kernels
   double half_sum = 0;            ///< an all-reduce of half-precision numbers, over one of as many bytes of FP32
   double layout_share = 0;        ///< the most of a convolution's time that changes of layout take
 };

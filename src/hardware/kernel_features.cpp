@@ -104,7 +104,7 @@ double known_product_us(const Work& w, const Gemm& g, const Tables& t, const Dev
   return known.us(w, g, t.products(), d);
 }
 
-// The law knows sizes and the device; the pools what it does not: how operands lie (tensor cores read TF32 along k only), whether a
+// The law knows sizes and the device; the pools what it does not: how operands are (tensor cores read TF32 along k only), whether a
 // 16-byte access fits their rows (else kernels of older generations run, chosen by rules nobody publishes), and vectors, for
 // which there are kernels without tiles.
 std::optional<KernelFeatures> features(const Work& w, const Gemm& g, const Device& d, const Tables& t, bool with_law) {

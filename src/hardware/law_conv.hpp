@@ -1,15 +1,14 @@
 #pragma once
-// The law of convolutions, the only one: the time of a forward pass or a gradient on any GPU. A convolution is the product of its
+// The law of convolutions: the time of a forward pass or a gradient on any GPU. A convolution is the product of its
 // patches (cost_product.hpp) with parameters of its own for each pass, element type, memory layout and kind of filter, and what
-// a library does beside it: copies into the layout its kernels read, channels filled up to what tensor cores load at once, groups
+// a library does alongside it: copies into the layout its kernels read, channels filled up to what tensor cores load at once, groups
 // filled up to the smallest tile; in strict fp32 Winograd's algorithm where it is faster. Parameters are plain data,
 // convolutions/*.csv, written by tools/fit_convolutions.py.
 //
 // On the silicon they were measured on the law follows the device's figures. Elsewhere it is the product of the patches by the
 // architecture's own parameters: libraries differ by architecture, and the measured share carried there is worse than none.
 //
-// What-ifs ask it before and after a change, with what measured neighbours tell beside it (cost_measured.cpp); the transfer asks it for
-// the GPU a convolution was measured on and for the one it goes to.
+// Used as the other laws are (cost_product.hpp).
 
 #include <map>
 #include <optional>
@@ -25,7 +24,7 @@ namespace foretrace::hardware {
 
 class Tables;
 
-/// A product's parameters and those of what is done beside it.
+/// A product's parameters and those of what is done alongside it.
 struct ConvolutionWeights : ProductWeights {
   double copy = 1;  ///< traffic of the copies into another layout, as a share of reading and writing every tensor once
   double copy_start = 0;            ///< us: one copy's begin and end

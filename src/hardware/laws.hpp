@@ -1,6 +1,6 @@
 #pragma once
 // Parameters of the laws of fused attention, recurrent layers and work that streams: laws/*.csv, written by tools/fit_laws.py from
-// measurements on an H200 (data/) and on other GPUs (public tables), with the error that remains beside each set. tools/laws.py
+// measurements on an H200 (data/) and on other GPUs (public tables), with the error that remains alongside each set. tools/laws.py
 // says what each parameter means and between which bounds it was looked for.
 
 #include <string>

@@ -190,7 +190,7 @@ class Neighbours::Solution {
     }
   }
 
-  /// Each value stands in the middle of its weight; between two lies what is between them. Weights below 0 carry a trend on and
+  /// Each value stands in the middle of its weight; between two is what is between them. Weights below 0 carry a trend on and
   /// vote for nothing.
   [[nodiscard]] double median(const std::array<double, kMost>& weights, std::size_t n) const {
     std::array<std::size_t, kMost> order{};

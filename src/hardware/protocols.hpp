@@ -1,6 +1,6 @@
 #pragma once
 // What the steps of collectives cost, by protocol and kind of link: fabrics/protocols.csv, which tools/fit_collectives.py writes. The steps are those
-// of NCCL's own tuning model, the rest was found on published runs; beside each stands where it is from.
+// of NCCL's own tuning model, the rest was found on published runs; alongside each stands where it is from.
 
 #include <array>
 #include <string_view>
@@ -20,10 +20,10 @@ struct Protocols {
   ByProtocol peer_base{};  ///< us before a peer's message moves: less set-up than a ring; LL128 has none
   double nvls_base = 0;    ///< us beyond Simple's where the switch adds up
   double nvls_share = 0;   ///< of the links, that adding up in the switch reaches
-  ByProtocol payload{};    ///< of the links, what is left beside flags
+  ByProtocol payload{};    ///< of the links, what is left alongside flags
   double local_copy = 0;   ///< a rank's own part is copied in its memory, this many times as fast as a link
   double tree_share = 0;   ///< of a ring's bandwidth: a tree moves every byte up and down through one parent
-  std::array<double, kLinkKinds> usual_scale{};  ///< latencies of the usual system over those above
+  std::array<double, kLinkKinds> usual_scale{};  ///< latencies of the typical system over those above
   double slowest =
       0;  ///< steps take up to this many times NCCL's; a small message that takes longer waited for its launch
   /// Of log time, messages of a megabyte and more: a fabric by its file, a measured curve between its sizes, another collective or number of ranks.

@@ -58,7 +58,7 @@ Estimate estimate_from(const Work& w, const Work& known, double known_us, const 
   const Neighbours::Prediction there = before->residual();
   if (place->features.pool == before->features.pool) {
     // As one of the neighbours it counts less the further away it is; what made it differ from them may well stay. Between the
-    // two lies the least error over measured pairs (docs/accuracy.md). By means: a median leaps between the two places.
+    // two is the least error over measured pairs (docs/accuracy.md). By means: a median leaps between the two places.
     const Neighbours::Answers answers = place->tables.answers(
         place->samples(), place->features.at, Neighbours::Sample{.at = before->features.at, .value = own});
     const double kept = answers.alone.mean + own - there.mean;

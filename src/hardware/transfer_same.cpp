@@ -82,7 +82,7 @@ double learnt_streaming_gbs(std::span<const Work> works, std::span<const double>
     all += ns;
   }
   if (seen.empty()) return from.streaming_gbs();
-  // Some compute beside: the upper quartile streams.
+  // Some compute alongside: the upper quartile streams.
   std::sort(seen.begin(), seen.end());
   double below = 0;
   double reached = seen.back().first;

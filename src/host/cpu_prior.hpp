@@ -10,7 +10,7 @@
 namespace foretrace::host {
 
 /// A host's file where the user gives one; the times of phases that the recorder took with and without the profiler, where they
-/// are the CPU's own; the usual host for the rest.
+/// are the CPU's own; the typical host for the rest.
 CpuPrior cpu_prior(const trace::Trace& trace, const graph::Graph& graph, const std::optional<HostCosts>& host);
 
 }  // namespace foretrace::host

@@ -78,7 +78,7 @@ class Solver {
     const double since = static_cast<double>(t - anchor_[m.rank]) * 1e-3;
     return since + offset_of(m.rank) + x_[m.rank] + x_[n_ + m.rank] * since * 1e-6;
   }
-  // Where a rank's anchor lies after the first rank's.
+  // Where a rank's anchor is after the first rank's.
   [[nodiscard]] double offset_of(std::uint32_t r) const {
     return static_cast<double>(anchor_[r] + guess_[r] - anchor_[0]) * 1e-3;
   }
@@ -228,7 +228,7 @@ class Solver {
     }
   }
 
-  // Adds the constraints that are violated until none is, and returns how far the solution lies from the present one.
+  // Adds the constraints that are violated until none is, and returns how far the solution is from the present one.
   double hold(const Quadratic& q, std::vector<double>& z) {
     std::vector<Quadratic::Constraint> constraints;
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> seen;
@@ -278,7 +278,7 @@ class Solver {
     return end_spread(m_, [&](const Member& m) { return at(m, m.end, raw); });
   }
   // Ranks whose files name the same host share its clock, unless the collectives say otherwise; so do ranks whose files name
-  // none and whose clocks nothing tells apart.
+  // none and whose clocks nothing distinguishes.
   void tie_hosts() {
     std::vector<std::uint32_t> heads;
     bool tied = false;
@@ -308,7 +308,7 @@ class Solver {
     return std::abs(x_[n_ + a] - x_[n_ + b]) <= errors * std::hypot(drift_error_[a], drift_error_[b]) + kHostDriftPpm;
   }
 
-  // Drift shows when it moves a clock further than collectives' ends lie apart.
+  // Drift shows when it moves a clock further than collectives' ends are apart.
   [[nodiscard]] bool long_enough() const {
     Ns first = INT64_MAX, last = INT64_MIN;
     for (const Collective& c : m_.collectives) {

@@ -29,7 +29,7 @@ enum class CollectiveKind : std::uint8_t {
 };
 std::string_view to_string(CollectiveKind kind);
 
-/// What one communication kernel of a trace moved, as far as its record tells.
+/// What one communication kernel of a trace moved, as far as its record shows.
 struct RecordedCollective {
   CollectiveKind kind = CollectiveKind::kOther;
   std::int64_t bytes = -1;  ///< of one rank's input (of all-gather its output); -1 unknown

@@ -15,7 +15,7 @@ struct CommonStep {
   std::string name;
   std::int64_t number = 0;        ///< the profiler's; else the place among the steps
   std::vector<std::size_t> step;  ///< per rank an index into its steps; kNone: the rank has no such step
-  std::uint64_t collectives = 0;  ///< matched ones whose launch lies in it
+  std::uint64_t collectives = 0;  ///< matched ones whose launch is in it
   static constexpr std::size_t kNone = SIZE_MAX;
 };
 

@@ -24,7 +24,7 @@
 
 namespace foretrace::ranks {
 
-/// Where a rank lies in the job's graph.
+/// Where a rank is in the job's graph.
 struct RankPart {
   std::uint32_t rank = 0;                      ///< index into Job::ranks
   std::uint32_t first_lane = 0, end_lane = 0;  ///< its lanes

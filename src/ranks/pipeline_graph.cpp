@@ -18,7 +18,7 @@ using graph::GraphLaneKind;
 using graph::TaskKind;
 using Type = PipelineOpType;
 
-/// Who meets: kind, then whatever tells groups of that kind apart, then which of them in order.
+/// Who meets: kind, then whatever distinguishes groups of that kind, then which of them in order.
 using MeetingKey = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
 
 /// The operations of one worker, indices into the step's ops, each list in order of time.

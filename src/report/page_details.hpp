@@ -1,5 +1,5 @@
 #pragma once
-// What the page says of a task beside names and times: the shapes its operation works on, and how the kernel was launched. Each
+// What the page says of a task alongside names and times: the shapes its operation works on, and how the kernel was launched. Each
 // distinct text once; tasks hold places in the list, from one on (0: nothing is known).
 
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// What only the page shows of a step: where each operation lies under the roofline, memory over the step
+// What only the page shows of a step: where each operation is under the roofline, memory over the step
 // with what its peak holds, and answers computed beforehand for its sliders.
 
 #include "foretrace/analysis/baseline.hpp"

@@ -68,7 +68,7 @@ struct Columns {
   }
 };
 
-// What each task waits for beside its lane: sources by target, as the page lists them.
+// What each task waits for alongside its lane: sources by target, as the page lists them.
 void add_dependencies(Columns& out, const Graph& g) {
   std::vector<std::uint32_t> count(g.size() + 1, 0);
   const auto each = [&](const auto& call) {

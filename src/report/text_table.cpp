@@ -67,7 +67,7 @@ std::string TextTable::render(const TextStyle& style) const {
     return sum;
   };
   // First the long names give way, then the bars go.
-  // Column by column from the widest, so that a name that is short anyway stays whole beside a long one.
+  // Column by column from the widest, so that a name that is short anyway stays whole alongside a long one.
   const auto floor_of = [&](std::size_t c) { return std::max(kNarrowest, display_width(columns_[c].header)); };
   for (std::size_t excess = total() > style.width ? total() - style.width : 0; excess > 0; --excess) {
     std::size_t widest = columns_.size();

@@ -25,7 +25,7 @@ std::string without_name(std::string_view why, std::string_view name) {
   return std::string(why);
 }
 
-// Rounds without a better strategy before the search ends: a change may pay only beside a second one.
+// Rounds without a better strategy before the search ends: a change may pay only alongside a second one.
 constexpr int kIdleRounds = 2;
 
 struct State {
@@ -246,7 +246,7 @@ class Optimizer {
     return o_.only.empty() || std::find(o_.only.begin(), o_.only.end(), whatif) != o_.only.end();
   }
 
-  // A change that is declined alone is declined beside others: what it needs is in the trace or is not.
+  // A change that is declined alone is declined alongside others: what it needs is in the trace or is not.
   [[nodiscard]] bool hopeless(const Strategy& s) const {
     return std::any_of(s.whatifs.begin(), s.whatifs.end(), [&](const std::string& t) {
       return !allowed(name_of(t)) || declined_.find(t) != declined_.end();

@@ -102,7 +102,7 @@ void sweep(const Graph& g, const Timeline& t, Ns begin, Ns end, Breakdown& b) {
   account(end);
 }
 
-// Where no computation runs on the GPU, the next task to start tells what was missing.
+// Where no computation runs on the GPU, the next task to start shows what was missing.
 void idle_causes(const Graph& g, const Timeline& t, Ns begin, Ns end, Breakdown& b) {
   std::vector<std::uint32_t> order;
   for (std::uint32_t i = 0; i < g.size(); ++i) {

@@ -129,7 +129,7 @@ class Incremental {
   std::vector<Ns> block_end_;             ///< latest end in each block of neighbouring ids, for repeated graphs
 
   std::vector<std::vector<Piece>> pieces_;  ///< by lane; the last one holds for everything behind it
-  std::vector<std::uint32_t> touched_;      ///< lanes with pieces beside the first
+  std::vector<std::uint32_t> touched_;      ///< lanes with pieces after the first
   std::vector<std::uint32_t> marked_;       ///< by chunk: must be simulated, in this round
   std::uint32_t round_ = 0;
   std::size_t last_marked_ = 0, first_marked_ = 0;

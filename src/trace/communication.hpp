@@ -1,5 +1,5 @@
 #pragma once
-// Which work moves data between GPUs, by name. The names of all libraries lie in src/trace/names/communication.csv; nothing
+// Which work moves data between GPUs, by name. The names of all libraries are in src/trace/names/communication.csv; nothing
 // else tests for them.
 //
 //   is_communication_kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(…)")   -> true

@@ -35,7 +35,7 @@ void repeat_over_steps(const Trace& trace, ObservedOperations& operations) {
     const auto to = static_cast<std::size_t>(last - events.begin());
     const std::size_t length = to - from;
     for (std::size_t at = 0; at + length <= events.size() && compared < kMostComparisons;) {
-      if (at < to && from < at + length) {  // the stretch itself lies here, or begins before this would end
+      if (at < to && from < at + length) {  // the stretch itself is here, or begins before this would end
         at = to;
         continue;
       }
@@ -47,8 +47,8 @@ void repeat_over_steps(const Trace& trace, ObservedOperations& operations) {
         continue;
       }
       for (std::size_t i = 0; i < length; ++i) {
-        const auto told = operations.find(events[from + i]);
-        if (told != operations.end()) operations.try_emplace(events[at + i], told->second);
+        const auto recorded = operations.find(events[from + i]);
+        if (recorded != operations.end()) operations.try_emplace(events[at + i], recorded->second);
       }
       at += length;
     }

@@ -186,11 +186,11 @@ void attach_execution_trace(Trace& trace) {
   const Result<std::string> text = read_file(path);
   const std::int64_t known = text ? add_tensors(trace, *text) : -1;
   if (known < 0) {
-    trace.diagnostics.add("execution_trace", Severity::kInfo, "the execution trace beside the trace cannot be read",
+    trace.diagnostics.add("execution_trace", Severity::kInfo, "the execution trace next to the trace cannot be read",
                           path);
   } else if (known == 0) {
     trace.diagnostics.add("execution_trace", Severity::kInfo,
-                          "the execution trace beside the trace knows none of its operations: it is of another run",
+                          "the execution trace next to the trace knows none of its operations: it is of another run",
                           path);
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// PyTorch's execution trace, beside the profiler's: "out.et.json.gz" beside "out.json.gz". It names the tensors every operation takes
+// PyTorch's execution trace, alongside the profiler's: "out.et.json.gz" alongside "out.json.gz". It names the tensors every operation takes
 // and gives, which the profiler's does not; both number operations alike (the record function id).
 //
 // What it says is kept in the trace's metadata, under kTensorsKey, so that it goes wherever the trace goes.
@@ -47,7 +47,7 @@ class TensorIdentities {
   std::unordered_map<std::uint32_t, Operation> operations_;
 };
 
-/// Reads the execution trace that lies beside the trace's file, if there is one. One that cannot be used is counted among the trace's
+/// Reads the execution trace that is alongside the trace's file, if there is one. One that cannot be used is counted among the trace's
 /// problems, as is one of another run: without it everything works as it does without one.
 void attach_execution_trace(Trace& trace);
 

@@ -18,7 +18,7 @@ GpuVendor gpu_vendor(const Trace& trace);
 std::optional<std::int64_t> busiest_gpu(const Trace& trace);
 
 /// What the file says of the GPU with this number. Where numbers are of another order and all GPUs the file describes are
-/// alike, any of them; nullptr when it cannot be told.
+/// alike, any of them; nullptr when it cannot be determined.
 const DeviceProperties* properties_of(const Trace& trace, std::int64_t gpu);
 
 /// Threads one SM of a GPU holds at a time: what the file says, else what GPUs of its compute capability hold; those of

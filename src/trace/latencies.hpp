@@ -1,5 +1,5 @@
 #pragma once
-// Fixed latencies: what the GPU and its driver take beside any work. Used where a trace has too few of its own. Measured in traces
+// Fixed latencies: what the GPU and its driver take alongside any work. Used where a trace has too few of its own. Measured in traces
 // by tools/fit_latencies.py, which writes latencies/<device>.csv with how many samples each figure rests on and how far they spread.
 
 #include <span>

@@ -201,7 +201,7 @@ std::vector<Step> steps_of_ranges(const Trace& trace, const RangeSet& set) {
     name_steps(trace, set, steps);
     return steps;
   }
-  // A step is a period: what lies between two ranges (loading, sampling, scheduling) belongs to the one before. Unless
+  // A step is a period: what is between two ranges (loading, sampling, scheduling) belongs to the one before. Unless
   // nothing happened for long: then the engine had nothing to do.
   std::vector<Ns> distances;
   std::vector<Ns> gaps;
@@ -209,18 +209,18 @@ std::vector<Step> steps_of_ranges(const Trace& trace, const RangeSet& set) {
     distances.push_back(trace.events.start[set.events[i + 1]] - trace.events.start[set.events[i]]);
     gaps.push_back(trace.events.start[set.events[i + 1]] - trace.end(set.events[i]));
   }
-  constexpr Ns kIdle = 2;    // times the usual distance
+  constexpr Ns kIdle = 2;    // times the typical distance
   constexpr Ns kClose = 20;  // one part in so many
   std::vector<Ns> sorted = distances;
-  const Ns usual = median(sorted);
+  const Ns typical = median(sorted);
   sorted = gaps;
-  const bool close = median(sorted) <= usual / kClose;
+  const bool close = median(sorted) <= typical / kClose;
   for (std::size_t i = 0; i < set.events.size(); ++i) {
     const std::uint32_t e = set.events[i];
     const bool last = i + 1 == set.events.size();
     // What follows the last range is not in the file.
     if (last && !close) break;
-    const bool idle = !last && gaps[i] / kIdle > usual;
+    const bool idle = !last && gaps[i] / kIdle > typical;
     const Ns end = last || idle ? trace.end(e) : trace.events.start[set.events[i + 1]];
     steps.push_back({{}, 0, trace.events.start[e], end, set.lane});
   }

@@ -35,7 +35,7 @@ class PeriodSearch {
 
  private:
   // Whether every period of the sequence equals the one behind it. What differs at either end is left over: kernels that
-  // vary lie somewhere inside.
+  // vary are somewhere inside.
   bool leaves_nothing_over(std::size_t period) {
     const std::size_t allowed = period / kSame;
     const std::size_t pairs = s_.size() - period;
@@ -84,10 +84,10 @@ std::vector<std::size_t> merge_by_rests(const std::vector<std::size_t>& begins, 
   std::vector<Ns> at;
   for (std::size_t i = 1; i < begins.size(); ++i) at.push_back(rests[begins[i]]);
   std::nth_element(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(at.size() / 2), at.end());
-  const Ns usual = std::max<Ns>(at[at.size() / 2], kNsPerUs);
+  const Ns typical = std::max<Ns>(at[at.size() / 2], kNsPerUs);
   std::vector<std::size_t> longer;
   for (std::size_t i = 1; i < begins.size(); ++i) {
-    if (rests[begins[i]] > kLonger * usual) longer.push_back(i);
+    if (rests[begins[i]] > kLonger * typical) longer.push_back(i);
   }
   if (longer.size() < 2) return begins;
   const std::size_t step = longer[1] - longer[0];

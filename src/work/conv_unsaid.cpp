@@ -31,7 +31,7 @@ bool has(std::string_view text, std::string_view part) { return text.find(part) 
 
 std::int64_t stride_between(std::int64_t in, std::int64_t out, std::int64_t reach) {
   if (in <= 0 || out <= 0 || reach <= 0) return 1;
-  // With more padding the result only grows: `out` lies between those of no padding and of half the kernel.
+  // With more padding the result only grows: `out` is between those of no padding and of half the kernel.
   const auto fits = [&](std::int64_t stride) {
     const std::int64_t least = (in - reach) / stride + 1, most = (in + 2 * (reach / 2) - reach) / stride + 1;
     return least <= out && out <= most;
@@ -72,10 +72,10 @@ void take_sizes_from_gradients(Works& works, const trace::Trace& trace) {
     const Operands operands = operands_of(c);
     const auto it = gradients.find(operands);
     if (it == gradients.end()) continue;
-    const Convolution& told = *it->second[taken[operands]++ % it->second.size()].sizes;
-    c.out_h = told.out_h;
-    c.out_w = told.out_w;
-    c.stride = told.stride;
+    const Convolution& recorded = *it->second[taken[operands]++ % it->second.size()].sizes;
+    c.out_h = recorded.out_h;
+    c.out_w = recorded.out_w;
+    c.stride = recorded.stride;
     refresh(*work);
   }
 }

@@ -272,7 +272,7 @@ class Describer {
   }
 
   // A forward product (M x K)(K x N) has two gradients: of the samples, over N, and of the weights, over M. The dimensions
-  // are the same three; the one that is summed over tells which it is. Where two are equal the framework's order does:
+  // are the same three; the one that is summed over shows which it is. Where two are equal the framework's order does:
   // samples first.
   void find_weight_gradients() {
     // A compiled program says itself what is summed over.

@@ -145,20 +145,20 @@ void describe_conv(Work& work, const OpClass& what, std::string_view name, const
   const bool signal = c.dimensions == 1 || (c.dimensions == 2 && c.input[2] == 1 && c.kernel_h == 1);
   if (signal) c.dimensions = 1;
   c.channels_last = !signal && (op[input].channels_last() || op[weight].channels_last());
-  const bool told = grad && op.tensor(0, 3);
+  const bool recorded = grad && op.tensor(0, 3);
   // Without the numbers only the tensors speak: the weight has the channels of one group, and convolutions are mostly padded
   // so that the result keeps its size.
   const bool unsaid = at.stride >= op.size() || op[at.stride].value.empty();
   if (unsaid && kernel[1] > 0 && what.form != Form::kConvDepthwise && c.input[1] % kernel[1] == 0)
     c.groups = c.input[1] / kernel[1];
   const std::array<std::int64_t, 4> out =
-      four(told                    ? op[0].shape()
+      four(recorded                    ? op[0].shape()
            : unsaid && !transposed ? op[input].shape()
                                    : output_sizes(op[input].shape(), op[weight].shape(), op, at, transposed));
-  if (told) c.out_channels = out[1];
+  if (recorded) c.out_channels = out[1];
   c.out_h = out[2];
   c.out_w = out[3];
-  if (told && unsaid) c.stride = stride_between(c.input[3], c.out_w, c.kernel_w);
+  if (recorded && unsaid) c.stride = stride_between(c.input[3], c.out_w, c.kernel_w);
   if (transposed) {
     // A transposed convolution is a data gradient: the roles of its input and output change places. Its own data gradient is a forward
     // convolution.
@@ -229,7 +229,7 @@ void describe_attention(Work& work, const OpClass& what, std::string_view name, 
 
 namespace {
 
-/// A recurrent layer of which only the tensors were recorded: the state tells units and layers, a second state that it is an LSTM, and
+/// A recurrent layer of which only the tensors were recorded: the state shows units and layers, a second state that it is an LSTM, and
 /// the weights in one buffer how many gates and directions there are.
 void recurrent_from_tensors(Recurrent& r, const OpView& op) {
   constexpr std::size_t kWeights = 3, kState = 4, kCell = 5;

@@ -32,7 +32,7 @@ void describe_pooling(Work& w, const OpClass& what, std::string_view name, const
   auto& pool = std::get<Pooling>(w.kind);
   pool.operation = pooling_of(name);
   if (!op.tensor(at, 2)) return;
-  // The gradient of an interpolation is told the input's size (gradient, output size, input size).
+  // The gradient of an interpolation takes the input's size (gradient, output size, input size).
   const Shape asked = grad && at == 0 ? op.integers(2) : Shape{};
   const Shape in = asked.size() > 2 ? asked : op[at].shape();
   w.dtype = w.out_dtype = parse_dtype(op[at].type);

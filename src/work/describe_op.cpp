@@ -40,7 +40,7 @@ Shape broadcast(const Shape& a, const Shape& b) {
   return out;
 }
 
-// The orders in which tensors of one shape lie in memory, compared.
+// The orders in which tensors of one shape are in memory, compared.
 struct Walk {
   Order first;
   bool any = false;

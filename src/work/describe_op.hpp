@@ -19,7 +19,7 @@ void describe_conv(Work& work, const OpClass& what, std::string_view name, const
 void describe_attention(Work& work, const OpClass& what, std::string_view name, const OpView& op);
 void describe_rnn(Work& work, const OpClass& what, std::string_view name, const OpView& op);
 void describe_embedding(Work& work, const OpClass& what, std::string_view name, const OpView& op);
-/// What only a launch tells: how many indices there were, where the profiler records none (aten::index).
+/// What only a launch shows: how many indices there were, where the profiler records none (aten::index).
 void describe_index_launch(Work& work, std::string_view kernel, const trace::KernelLaunch& launch);
 void describe_along(Work& work, const OpClass& what, std::string_view name, const OpView& op);
 void describe_pooling(Work& work, const OpClass& what, std::string_view name, const OpView& op);

@@ -1,5 +1,5 @@
 #pragma once
-// Families by name: of framework operations, and of kernels where no operation tells.
+// Families by name: of framework operations, and of kernels where no operation shows.
 
 #include <string_view>
 
@@ -56,7 +56,7 @@ struct OpClass {
 /// "aten::addmm" -> {kGemm, kAddmm}; {kOther, kNone} when the name says nothing ("ProfilerStep#3", a user's range).
 OpClass classify_op(std::string_view name);
 
-/// The family a kernel's own name tells; kOther when it tells none.
+/// The family a kernel's own name shows; kOther when it shows none.
 Family family_of_kernel(std::string_view kernel);
 /// Does the name say that this kernel computes a data gradient (kConvDataGrad) or a weight gradient (kConvWeightGrad)?
 /// kOther when it says neither; kCopy for layout changes and scaling that belong to what follows; kReduction for those that

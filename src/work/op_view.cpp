@@ -11,7 +11,7 @@ namespace foretrace::work {
 namespace {
 
 // One pass over "[[2, 3], [], [[4], [5, 6]]]": per argument, the shapes of its tensors. parse_shapes() flattens tensor
-// lists, after which arguments can no longer be told apart.
+// lists, after which arguments can no longer be distinguished.
 std::vector<std::vector<Shape>> parse_arguments(std::string_view text) {
   std::vector<std::vector<Shape>> out;
   int depth = 0;
@@ -43,7 +43,7 @@ std::vector<std::vector<Shape>> parse_arguments(std::string_view text) {
         nested = true;
       }
     } else if (c == ']') {
-      // A scalar tensor is written [], like an argument that is none; its type tells them apart.
+      // A scalar tensor is written [], like an argument that is none; its type distinguishes them.
       if (depth == 2 && !nested && out.back().empty()) out.back().emplace_back();
       --depth;
     }

@@ -1,7 +1,7 @@
 #pragma once
 // Graph: the work of one training step and why each piece of it cannot start yet.
 //
-// Tasks lie on lanes and run there one after another; ids are dense and follow lane order, so a lane is a range of ids
+// Tasks are on lanes and run there one after another; ids are dense and follow lane order, so a lane is a range of ids
 // and "the next task on the lane" is id + 1. All other reasons are dependencies, stored by source (CSR):
 //
 //   time at which `to` may start  >=  point(from) + lag,   point(from) = start + cost * point / kWhole
@@ -264,7 +264,7 @@ struct BuildOptions {
   /// Families left out, for ablation: their edges go, waits stay out of the costs. kLane cannot be left out.
   std::set<DependencyKind> without;
   bool device_gaps = true;  ///< false: tasks of a stream follow each other without the device's own gap (ablation)
-  /// GPU tasks that started more than 20 µs after everything known to hold them back start after the usual distance
+  /// GPU tasks that started more than 20 µs after everything known to hold them back start after the typical distance
   /// instead: what no rule explains then shows as an error of the replay rather than being kept as measured.
   bool strict = false;
   /// The step as it happened, once: work from before it keeps its measured place even where the step could be repeated.

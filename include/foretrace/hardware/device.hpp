@@ -31,7 +31,7 @@ struct Device {
   double memory_gb = 0;
   double bandwidth_gbs = 0;  ///< peak, GB/s
   double achievable_bandwidth =
-      0;  ///< fraction of peak a streaming kernel reaches; the usual one where nobody measured it
+      0;  ///< fraction of peak a streaming kernel reaches; the default where nobody measured it
   double l2_mb = 0;
   double tflops_fp32 = 0;         ///< CUDA cores
   double tflops_fp32_matrix = 0;  ///< of products in fp32 on matrix cores (AMD); 0: none
@@ -139,7 +139,7 @@ struct Fabric {
   std::vector<FabricLevel> levels;  ///< one or two
   double floor_us = 0;              ///< no collective takes less: what the host needs to launch one (benchmarks' loops)
   bool hierarchical = false;        ///< the library may reduce inside nodes first (Horovod's switch; NCCL does not)
-  int channels = 0;                 ///< thread blocks a collective occupies; 0: NCCL's usual number for the link
+  int channels = 0;                 ///< thread blocks a collective occupies; 0: NCCL's typical number for the link
 };
 
 /// All built-in fabrics, sorted by name.

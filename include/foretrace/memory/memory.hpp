@@ -107,7 +107,7 @@ double largest_batch(const std::function<Curve(double)>& at, double bytes);
 inline constexpr double kLargestFactor = 65536;
 
 // What the framework's caching allocator takes from the driver for the blocks a step holds: more than they add up to, because
-// it takes memory in segments, cuts them, and puts together only what lies side by side.
+// it takes memory in segments, cuts them, and puts together only what is side by side.
 //
 //   CachingAllocator a;                     a.allocate(3 << 20);   // a segment of 20 MiB, cut in two
 //   a.reserved();                           // 20 MiB, of which a.allocated() is 3

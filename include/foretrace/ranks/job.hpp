@@ -25,7 +25,7 @@ struct Rank {
   std::int64_t rank = 0;  ///< as the trace says; its place among the files when none does
   trace::Trace trace;
   trace::Steps steps;
-  std::string host;  ///< where the trace or its file's name tells it; else empty
+  std::string host;  ///< where the trace or its file's name shows it; else empty
 };
 
 struct Job {

@@ -7,7 +7,7 @@
 // A beam of strategies grows by moves (moves/, one file each). Moves say which part of the critical path they shorten; those
 // that attack its longest part come first, so that a search that is cut short has tried what matters. A strategy over the memory
 // limit may be passed through and is never the answer. For N workers the buckets of each strategy's gradients are found by
-// search_tensors (tensors.hpp), and checked with the full model of what runs beside what.
+// search_tensors (tensors.hpp), and checked with the full model of what runs alongside what.
 //
 // With a budget in evaluations the answer depends on the input, the options and the seed alone: not on threads, machines or
 // time. `evaluate` lets somebody else predict candidates (other processes, a cluster); answers are used in the order of the
@@ -129,7 +129,7 @@ struct OptimizeOptions {
   std::optional<Communication> communication = {};  ///< the workers and their network; none: one GPU
   std::vector<double> bucket_sizes = {};            ///< MiB, the only ones allowed; none: any, and free plans
   std::vector<std::string> only = {};               ///< names of what-ifs that may be used; none: all
-  std::vector<Strategy> start = {};                 ///< begins with these too, beside today
+  std::vector<Strategy> start = {};                 ///< begins with these too, alongside today
   double least_gain =
       0.005;               ///< a change stays in the answer that is shown when it gains at least this part of the step
   bool explain = true;     ///< say what each part of the answer is for
@@ -204,7 +204,7 @@ struct Advice {
 struct Advised {
   std::vector<Advice> alone;           ///< by gain; what was declined last
   std::optional<Advice> together;      ///< best combination at the same batch; none when nothing pays
-  std::vector<OptimizedPart> parts;    ///< what each change of `together` contributes beside the others
+  std::vector<OptimizedPart> parts;    ///< what each change of `together` contributes alongside the others
   std::optional<Advice> larger_batch;  ///< best with a larger batch, where that pays more
   std::optional<std::int64_t> memory_limit;
   std::size_t tried = 0;    ///< predictions made

@@ -26,7 +26,7 @@
 namespace foretrace::trace {
 
 // What an event is, independent of how a profiler's version spelled it ("Operator", "cpu_op" and "hpu_op" are all
-// kOp). The spelling itself is kept beside it: Trace::categories.
+// kOp). The spelling itself is kept alongside it: Trace::categories.
 
 enum class EventKind : std::uint8_t {
   kOp,             ///< framework operation on a CPU thread (aten::mm, autograd nodes)
@@ -67,7 +67,7 @@ EventKind event_kind(std::string_view category, char ph, std::string_view name);
 constexpr bool is_gpu_work(EventKind k) {
   return k == EventKind::kKernel || k == EventKind::kMemcpy || k == EventKind::kMemset;
 }
-/// Kinds that lie on a GPU stream's row rather than on a CPU thread's.
+/// Kinds that are on a GPU stream's row rather than on a CPU thread's.
 constexpr bool is_gpu_row(EventKind k) {
   return is_gpu_work(k) || k == EventKind::kGpuAnnotation || k == EventKind::kSync || k == EventKind::kCudaEvent;
 }

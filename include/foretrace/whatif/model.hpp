@@ -23,12 +23,12 @@ struct LaunchCosts {
   std::array<Ns, host::kCpuPhases> cpu_per_launch = {};  ///< operation overhead and call together
 };
 
-/// Communication beside computation: how a collective's thread blocks and memory traffic slow kernels, and the other way
+/// Communication alongside computation: how a collective's thread blocks and memory traffic slow kernels, and the other way
 /// round (docs/internals/scale.md gives the form and the fit).
 struct Interference {
   double sm_share = 0;             ///< of the GPU's SMs a collective occupies
-  double kernels = 0;              ///< speed a kernel loses beside a collective, beyond those SMs
-  double collective = 0;           ///< speed a collective loses beside kernels
+  double kernels = 0;              ///< speed a kernel loses alongside a collective, beyond those SMs
+  double collective = 0;           ///< speed a collective loses alongside kernels
   double communication_sigma = 0;  ///< spread of log(real / modelled) of the collectives
 };
 

@@ -32,7 +32,7 @@ enum class Scheme : std::uint8_t {
   kFsdp,         ///< ZeRO 3: parameters gathered before use, gradients reduce-scattered
   kZero1,        ///< optimizer states divided: all-reduce, then each owner broadcasts its updated parameters
   kZero2,        ///< gradients divided too: reduce-scatter, then updated parameters gathered
-  kPs,           ///< parameter servers: beside the workers or on machines of their own
+  kPs,           ///< parameter servers: alongside the workers or on machines of their own
   kP3,           ///< slices, the layers needed first go first
   kBlueConnect,  ///< all-reduce taken apart along the levels of the network
   kHorovod,      ///< a fusion buffer filled every cycle
@@ -55,7 +55,7 @@ struct Parallelism {
   Compression compression = Compression::kNone;
   double ratio = 0.01;  ///< share of elements top-k and DGC send
   int rank = 1;         ///< of PowerSGD
-  int servers = 0;      ///< parameter servers on machines of their own; 0: one beside each worker
+  int servers = 0;      ///< parameter servers on machines of their own; 0: one on each worker
   /// MiB that go at once through servers or through the levels of BlueConnect; nothing: 4 for P3, else whole buckets.
   std::optional<double> slice_mb = {};
   bool ring_steps = false;  ///< collectives as the steps of their ring (at most kMostSteps tasks each), not as one task

@@ -124,8 +124,8 @@ struct Pooling {
   friend bool operator==(const Pooling&, const Pooling&) = default;
 };
 
-/// Layer norm, softmax, losses, reductions: so many independent rows of so many elements. For a reduction, Work::access tells
-/// how they lie: kContiguous one behind the other, kTransposed in planes of every sample, else column by column.
+/// Layer norm, softmax, losses, reductions: so many independent rows of so many elements. For a reduction, Work::access shows
+/// how they are: kContiguous one behind the other, kTransposed in planes of every sample, else column by column.
 struct Rows {
   /// What is done to a row where the family does not say it: a norm without means, the logarithm of a softmax, or what is no sum.
   /// Transforms: each of `columns` complex or real numbers.
@@ -139,7 +139,7 @@ struct Rows {
   friend bool operator==(const Rows&, const Rows&) = default;
 };
 
-/// Embedding, index, gather, scatter: as many rows as there are indices, each of so many elements that lie behind one another.
+/// Embedding, index, gather, scatter: as many rows as there are indices, each of so many elements that are behind one another.
 struct Gather {
   enum class Operation : std::uint8_t {
     kTaken,      ///< rows out of a table: embedding, index_select, index, gather

@@ -202,7 +202,7 @@ Maybe one_rank_of_many(const Facts& f) {
                  info.rank == kAbsent ? fmt::format("one rank of {}", info.world_size)
                                       : fmt::format("rank {} alone of {}", info.rank, info.world_size),
                  "Kernels of collectives include waiting for the other ranks; with one rank's trace, waiting and "
-                 "transfer cannot be told apart.",
+                 "transfer cannot be distinguished.",
                  "profile every rank and give all files, or their folder"};
 }
 

@@ -1,4 +1,4 @@
-// What the graph of the median step tells about a trace: whether it can be built, whether it replays, what was left out.
+// What the graph of the median step says about a trace: whether it can be built, whether it replays, what was left out.
 
 #include <fmt/format.h>
 
@@ -174,7 +174,7 @@ constexpr Check kChecks[] = {from_export,        no_graph,         step_without_
                              gpu_outlasts_range, measured_refused, unexplained_lags, refuted_waits,  border_work,
                              dropped_shares,     foreign_events,   without_model};
 
-// Kernels whose family neither their operation nor their name tells.
+// Kernels whose family neither their operation nor their name shows.
 void list_without_model(Facts& facts, const graph::Graph& graph) {
   if (facts.from_export) return;  // the events behind the tasks are not in this file
   const work::Works works = work::describe(*facts.trace, graph);

@@ -79,7 +79,7 @@ constexpr Remedy kXla[] = {
     {"steps_vary", "compile and warm up before jax.profiler.start_trace(): run the step ten times"},
     {"one_step", "record three steps or more between start_trace() and stop_trace()"},
     {"no_shapes",
-     "give the .xplane.pb file: it holds the compiled programs with all shapes, the JSON beside it does not "
+     "give the .xplane.pb file: it holds the compiled programs with all shapes, the JSON next to it does not "
      "(jax.profiler.ProfileOptions().enable_hlo_proto must stay on)"},
     {"no_layers", "with jax.named_scope(\"block0\"): … in the model's code; Flax names its modules by itself"},
     {"no_memory", "give the .xplane.pb file: allocations are in it, not in the JSON"},

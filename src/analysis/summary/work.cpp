@@ -144,7 +144,7 @@ class WorkTables {
   struct OpTable {
     std::unordered_map<std::uint32_t, std::size_t> index;
     std::vector<SummaryReport::OpRow> rows;
-    /// `key` tells names apart; the text is made for new ones only.
+    /// `key` distinguishes names; the text is made for new ones only.
     template <class Name>
     SummaryReport::OpRow& row(std::uint32_t key, Name name) {
       const auto [at, added] = index.try_emplace(key, rows.size());

@@ -1,7 +1,7 @@
 // Why each GPU task started when it did. A task has several constraints: its launch, the task before it on its stream,
 // the work its stream waited for. The one that was satisfied last is binding; the distance from it to the task's start is
 // the device's own (a gap between kernels, a launch's latency) and is kept, for this task, as measured. The others get
-// the usual distance, so that any of them can become binding in a what-if.
+// the typical distance, so that any of them can become binding in a what-if.
 //
 // A binding distance too long for a device gap has another cause: the GPU was full. Then the task waits for the task of
 // another stream that made room, by ending or by reaching its last wave of blocks; or it stood in one hardware queue behind
@@ -53,7 +53,7 @@ class LagRule {
     return !s_.works[i].border && s_.gpu(i).call != kNone && s_.graph.launch[s_.works[i].task].valid();
   }
 
-  // Keys of the tables of usual gaps, most special first.
+  // Keys of the tables of typical gaps, most special first.
   static std::uint64_t key(std::uint64_t kind, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
     return (kind << 62) ^ (a << 44) ^ (b << 22) ^ c;
   }
@@ -107,17 +107,17 @@ class LagRule {
   }
 
   struct Constraint {
-    Ns nominal;  // when it would be satisfied with the usual distance
+    Ns nominal;  // when it would be satisfied with the typical distance
     Cause cause;
     Source source;  // none for the launch
     Ns satisfied;   // when its source was done
   };
 
-  // How the launch call holds a task: a point of the call, and the usual distance from there.
+  // How the launch call holds a task: a point of the call, and the typical distance from there.
   struct LaunchPoint {
     std::uint32_t point = kWhole;
     Ns at = 0;     // when the call reached it
-    Ns usual = 0;  // to the task's start
+    Ns typical = 0;  // to the task's start
     bool blocking = false;
   };
   [[nodiscard]] LaunchPoint launch_point(std::uint32_t i) const {
@@ -154,7 +154,7 @@ class LagRule {
 
     std::vector<Constraint> all;
     if (launched && is_head) {
-      all.push_back({std::min(launch.at + launch.usual, w.begin), Cause::kLaunch, {}, launch.at});
+      all.push_back({std::min(launch.at + launch.typical, w.begin), Cause::kLaunch, {}, launch.at});
     } else if (launched) {
       all.push_back({std::min(head_of(w).begin, w.begin), Cause::kLaunch, {}, std::min(head_of(w).begin, w.begin)});
     }
@@ -211,7 +211,7 @@ class LagRule {
       return;
     }
     const Ns own = w.begin - launch.at;
-    s_.depend(from, work.task, launch_bound && own_lag ? own : std::min(launch.usual, own), DependencyKind::kLaunch,
+    s_.depend(from, work.task, launch_bound && own_lag ? own : std::min(launch.typical, own), DependencyKind::kLaunch,
               launch.point);
   }
 

@@ -38,7 +38,7 @@ HeldBack::HeldBack(const StepState& s) : s_(s) {
   std::sort(by_end_.begin(), by_end_.end(), [&](Source a, Source b) {
     return s_.gpu(a).end != s_.gpu(b).end ? s_.gpu(a).end < s_.gpu(b).end : order(a) < order(b);
   });
-  if (s_.earlier.empty()) return;  // StepWorks lie by begin already
+  if (s_.earlier.empty()) return;  // StepWorks are by begin already
   std::stable_sort(by_begin_.begin(), by_begin_.end(),
                    [&](Source a, Source b) { return s_.gpu(a).begin < s_.gpu(b).begin; });
 }
@@ -114,15 +114,15 @@ Holder HeldBack::find(std::uint32_t i, Ns satisfied, bool long_wait) const {
     holder.source = {collective_ahead(i)};
     if (holder.source.valid()) holder.point = 0;
   }
-  const bool usual = holder.source.valid();
-  if (!usual && long_wait) holder = about_to_end(w);
+  const bool typical = holder.source.valid();
+  if (!typical && long_wait) holder = about_to_end(w);
   if (!holder.source.valid() && long_wait) holder.source = just_ended(w, satisfied, trace::kLongestWake);
   if (!holder.source.valid() && long_wait) holder = fills_the_device(w, true);
   if (!holder.source.valid()) return holder;
   // A small kernel that had just ended is a dependency the trace does not name, and stays one; so does whatever ended a wait
   // that is too long to be anything else.
   const GpuWork& x = s_.gpu(holder.source);
-  holder.certain = graph || !usual || holder.point == 0 ||
+  holder.certain = graph || !typical || holder.point == 0 ||
                    (holder.point == kWhole && (x.waves < 0.5F || (x.collective && long_wait)));
   return holder;
 }

@@ -88,7 +88,7 @@ class TakeOut {
     }
   }
 
-  // Where the operation of a stretch begins: what lies before it is the program's own.
+  // Where the operation of a stretch begins: what is before it is the program's own.
   [[nodiscard]] Ns own_before(std::uint32_t t) const {
     const Ns op = s_.trace().events.start[g_.op[t].value] - s_.begin;
     return std::clamp<Ns>(op - g_.measured[t], 0, g_.cost[t]);

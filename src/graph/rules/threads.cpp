@@ -1,5 +1,5 @@
 // CPU thread -> CPU thread. While another thread works for the main one (autograd's backward, above all), the main thread
-// shows no event of its own: the work lies between two neighbouring points of its timeline. That time is a wait of the
+// shows no event of its own: the work is between two neighbouring points of its timeline. That time is a wait of the
 // main thread, and the other thread starts when the work is handed over.
 
 #include <algorithm>
@@ -43,12 +43,12 @@ void find_bursts(StepState& s) {
   for (std::uint32_t lane = 0; lane < s.index.cpu.size(); ++lane) {
     if (lane == s.main || s.index.has_ops[lane] == 0 || !s.ours(lane)) continue;
     bool open = false;
-    Ns beside = INT64_MIN;  // until then an operation of this thread runs beside the main one, with all it calls
+    Ns beside = INT64_MIN;  // until then an operation of this thread runs alongside the main one, with all it calls
     for (const std::uint32_t e : s.index.begun_in(lane, s.begin, s.end)) {
       const Ns a = s.trace().events.start[e];
       const Ns b = s.trace().end(e);
       const auto next = std::upper_bound(points.begin(), points.end(), a);
-      // An event that straddles points of the main thread runs beside it: nobody waits for it.
+      // An event that straddles points of the main thread runs alongside it: nobody waits for it.
       if (next == points.begin() || next == points.end() || b > *next || a < beside) {
         const trace::EventKind kind = s.trace().kind(e);
         if (kind == trace::EventKind::kOp || kind == trace::EventKind::kRuntime) beside = std::max(beside, b);

@@ -26,7 +26,7 @@ Ns launched(const StepState& s, std::uint32_t work) {
 }
 
 // What had ended when the GPU stood still in front of a task. Nothing from outside can hold a node inside a graph, so only
-// nodes of the same launch count there; elsewhere all kernels of the device do. Copies run beside kernels, but one that had
+// nodes of the same launch count there; elsewhere all kernels of the device do. Copies run alongside kernels, but one that had
 // just ended may have been waited for.
 class Busy {
  public:

@@ -127,7 +127,7 @@ std::size_t PieceReader::fill(char* out, std::size_t n) {
     return 0;
   }
   if (*got < n) {
-    // Short means the end or damage; the next read tells which.
+    // Short means the end or damage; the next read shows which.
     char probe = 0;
     auto more = source_.read(&probe, 1);
     if (more && *more == 1) {

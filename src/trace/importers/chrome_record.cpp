@@ -17,7 +17,7 @@ char lane_side(EventKind kind) {
 }  // namespace
 
 std::uint16_t RecordSink::category_of(const Record& record, EventKind& kind) {
-  // Instants are told apart by name, and so are ranges among operations: the cache has two rows for them.
+  // Instants are distinguished by name, and so are ranges among operations: the cache has two rows for them.
   const bool memory = record.ph == 'i' && record.name == "[memory]";
   const bool range = record.ph == 'X' && is_range_among_ops(record.name);
   const std::size_t phase = memory ? 127 : range ? 126 : static_cast<std::size_t>(record.ph) & 127;

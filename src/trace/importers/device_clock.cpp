@@ -86,8 +86,8 @@ void align_device_clock(Trace& trace) {
     if (!__builtin_sub_overflow((behind - 1)->end, trace.end(call->second), &by)) late.push_back(by);
   }
   // Imprecise clocks are apart by little, clocks of two domains by much; what is far from both is something else.
-  const Ns usual = late.empty() ? 0 : median(late);
-  const Ns about = usual < kImprecise ? 0 : usual;
+  const Ns typical = late.empty() ? 0 : median(late);
+  const Ns about = typical < kImprecise ? 0 : typical;
   std::erase_if(late, [&](Ns by) { return by <= about - kImprecise || by >= about + kImprecise; });
   if (late.size() < kEnough || slack.empty() || median(late) <= 0) return;
   const Ns allowed = slack[slack.size() / 1000];

@@ -15,7 +15,7 @@ struct RanKernel {
   std::string_view name;
   std::string_view instruction;  ///< what the profiler says it is of; empty or a command buffer's name when unknown
   bool copy = false, fill = false;
-  bool collective = false;  ///< by its name, as trace::is_communication_kernel tells; costly, and names repeat
+  bool collective = false;  ///< by its name, as trace::is_communication_kernel shows; costly, and names repeat
 };
 
 struct KernelOrigin {

@@ -16,7 +16,7 @@ struct HloShape {
   int type = 0;  ///< xla.PrimitiveType; 13: a tuple
   std::vector<std::int64_t> dims;
   std::vector<std::int64_t>
-      innermost_first;  ///< the layout: dimensions as they lie in memory; empty: the last is innermost
+      innermost_first;  ///< the layout: dimensions as they are in memory; empty: the last is innermost
   std::vector<HloShape> parts;
 
   [[nodiscard]] std::int64_t elements() const;
@@ -33,7 +33,7 @@ struct HloInstruction {
   std::int64_t element = 0;    ///< of a get-tuple-element, which
   std::vector<std::int64_t> operands, calls;
   std::vector<std::int64_t> dimensions;  ///< of a transpose, broadcast or reduction
-  std::string_view config;               ///< backend_config, JSON; lies in the bytes the module was read from
+  std::string_view config;               ///< backend_config, JSON; is in the bytes the module was read from
   std::string_view dot, window, conv, gather, precision;
   std::int64_t groups = 0;  ///< ranks that take part in a collective
   std::int64_t feature_groups = 1;

@@ -1,5 +1,5 @@
 // Which dimensions of a program's tensors grow with the batch: followed from the leading dimension of its data through every
-// instruction. So a product's gradient is told from a weight's, and what depends on parameters alone from the rest.
+// instruction. So a product's gradient is distinguished from a weight's, and what depends on parameters alone from the rest.
 
 #include <algorithm>
 #include <map>
@@ -229,7 +229,7 @@ class HloSamples {
     }
   }
 
-  // Dimensions as they lie in memory, outermost first.
+  // Dimensions as they are in memory, outermost first.
   static std::vector<std::size_t> in_memory(const HloShape& shape) {
     const std::size_t rank = shape.dims.size();
     std::vector<std::size_t> order(rank);
@@ -358,7 +358,7 @@ class HloSamples {
     if (operand(in, 0).at(data ? output : input)) out.set(data ? input : output);
   }
 
-  // What the launch computes, told by what grows.
+  // What the launch computes, from what grows.
   void tell(HloModule::Launch& launch) {
     const HloInstruction& in = *launch.instruction;
     CompiledOp& work = launch.work;

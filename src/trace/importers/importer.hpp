@@ -33,7 +33,7 @@ struct Importer {
   /// Reads one part of an input of which any byte can be asked for: a database, nested messages.
   Result<Trace> (*read_part)(SeekableSource& source, const std::string& path, const LoadOptions& options,
                              const Part& part) = nullptr;
-  /// How many parts such an input holds; cheap, and 1 where it cannot be told.
+  /// How many parts such an input holds; cheap, and 1 where it cannot be determined.
   std::size_t (*count_parts)(SeekableSource& source) = nullptr;
 };
 

@@ -197,7 +197,7 @@ void NcclRanges::name_collectives(Trace& trace) const {
   }
   const std::vector<Window> all = windows();
   if (all.empty()) return;
-  // Communication kernels by their call, then the calls by the window they lie in.
+  // Communication kernels by their call, then the calls by the window they are in.
   std::unordered_map<std::int64_t, std::uint32_t> kernel_of;  // correlation -> event
   const auto n = static_cast<std::uint32_t>(trace.size());
   for (std::uint32_t e = 0; e < n; ++e) {

@@ -72,7 +72,7 @@ class About {
       if (is(kRank) && !rank) rank = parse_int64(std::string_view(value).substr(equals + 1));
       if (is(kWorld) && !world) world = parse_int64(std::string_view(value).substr(equals + 1));
     }));
-    // One file per rank: the profiler was started by the launcher, and its environment tells which rank it is.
+    // One file per rank: the profiler was started by the launcher, and its environment shows which rank it is.
     if (t_.distributed.present || !rank || !world || *world < 2 || *rank < 0 || *rank >= *world) return {};
     t_.distributed.present = true;
     t_.distributed.rank = *rank;
@@ -89,7 +89,7 @@ class About {
   }
 
   Status gpus() {
-    // CUDA's number of a GPU in this process, where the file tells it apart from the machine's.
+    // CUDA's number of a GPU in this process, where the file distinguishes it from the machine's.
     std::map<std::int64_t, std::int64_t> cuda_number;
     FORETRACE_TRY_VOID(in_.table("TARGET_INFO_CUDA_DEVICE", "gpuId cudaId pid", [&](const TableRow& row) {
       if (in_.ours(row.integer(2))) cuda_number[row.integer(0)] = row.integer(1);

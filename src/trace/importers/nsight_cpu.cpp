@@ -149,13 +149,13 @@ class CpuTables {
 
   StringId clean(std::string_view text) {
     if (is_ascii(text)) {
-      name_ = text;  // the text may lie in the table it goes to
+      name_ = text;  // the text may be in the table it goes to
       return t_.strings.intern(name_);
     }
     return t_.strings.intern(make_valid_utf8(text));
   }
 
-  // Times of threads by name: what the profiler itself cost, and calls of libraries. Those lie inside operations and around
+  // Times of threads by name: what the profiler itself cost, and calls of libraries. Those are inside operations and around
   // launches, so they are of no kind that could hide the operation that says what is computed.
   Status named_times(const char* table, std::string_view category_name, EventKind kind) {
     if (!in_.file.has(table)) return {};

@@ -47,7 +47,7 @@ class GpuTables {
  private:
   LaneId stream(std::int64_t device, std::int64_t id) { return in_.rows.lane(LaneKind::kGpuStream, device, id); }
 
-  // Stream priorities lie in a table of their own, by process and context.
+  // Stream priorities are in a table of their own, by process and context.
   Status priorities() {
     return in_.table("TARGET_INFO_CUDA_STREAM", "processId contextId streamId priority", [&](const TableRow& row) {
       if (in_.ours(row.integer(0))) priority_[{row.integer(1), row.integer(2)}] = row.integer(3);

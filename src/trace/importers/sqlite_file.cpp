@@ -30,7 +30,7 @@ int read_bytes(sqlite3_file* file, void* out, int n, sqlite3_int64 offset) {
   const SqliteFile::Input& input = input_of(file);
   const Result<std::size_t> got = input.source->read_at(static_cast<std::uint64_t>(offset), bytes, wanted);
   if (!got) return SQLITE_IOERR_READ;
-  // A database in WAL mode would ask for a second file beside it; we read what has reached the main one.
+  // A database in WAL mode would ask for a second file next to it; we read what has reached the main one.
   constexpr sqlite3_int64 kModes[] = {18, 19};
   for (const sqlite3_int64 at : kModes) {
     const sqlite3_int64 place = at - offset;
@@ -38,7 +38,7 @@ int read_bytes(sqlite3_file* file, void* out, int n, sqlite3_int64 offset) {
   }
   if (*got == wanted) return SQLITE_OK;
   std::memset(bytes + *got, 0, wanted - *got);
-  // Behind a cut the file goes on with zeros, so that what lies before it can be read.
+  // Behind a cut the file goes on with zeros, so that what is before it can be read.
   const bool cut = static_cast<std::uint64_t>(offset) + wanted <= input.claimed_bytes;
   return cut ? SQLITE_OK : SQLITE_IOERR_SHORT_READ;
 }
@@ -92,8 +92,8 @@ void register_vfs() {
   static sqlite3_vfs vfs{};
   std::call_once(once, [] {
     sqlite3_initialize();
-    const sqlite3_vfs* usual = sqlite3_vfs_find(nullptr);
-    vfs = *usual;
+    const sqlite3_vfs* typical = sqlite3_vfs_find(nullptr);
+    vfs = *typical;
     vfs.iVersion = 1;
     vfs.szOsFile = sizeof(SourceFile);
     vfs.pNext = nullptr;

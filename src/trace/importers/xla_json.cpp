@@ -1,5 +1,5 @@
 // The JSON that XLA's profiler makes of an xplane file (HOST.trace.json.gz): Chrome events without categories, every argument
-// a text, no compiled programs and a limit on the number of events. The xplane file beside it says more.
+// a text, no compiled programs and a limit on the number of events. The xplane file next to it says more.
 
 #include <algorithm>
 
@@ -56,7 +56,7 @@ class Converter {
       }
     }
     if (tpu) t_.metadata.emplace_back(kAcceleratorKey, "\"TPU\"");
-    // The GPU first: what it did tells which rows of the host are launches.
+    // The GPU first: what it did shows which rows of the host are launches.
     out_.add_works(works);
     for (const std::uint32_t e : of_host) host(e, f_.lanes[f_.events.lane[e].index()]);
     out_.add_waits();
@@ -130,7 +130,7 @@ Result<Trace> read_xla_json(ByteSource& source, const std::string& path, const L
 
 Importer xla_json_importer() {
   return {.name = "xla-json",
-          .about = "the JSON of XLA profiles (HOST.trace.json.gz); the xplane file beside it says more",
+          .about = "the JSON of XLA profiles (HOST.trace.json.gz); the xplane file next to it says more",
           .extensions = ".trace.json.gz",
           .sniff = sniff_xla_json,
           .read = read_xla_json};

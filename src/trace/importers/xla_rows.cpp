@@ -243,9 +243,9 @@ void XlaRows::add_host(const XlaHost& host) {
 
 void XlaRows::add_waits() {
   constexpr Ns kSoon = 2 * kNsPerMs;
-  // Behind the GPU's work the host tells every array of the result that it is there. Profiled that takes 0.3 to 0.8 ms, which vary from step
+  // Behind the GPU's work the host marks every array of the result as ready. Profiled that takes 0.3 to 0.8 ms, which vary from step
   // to step. What it takes unprofiled is work of the host; what is more is the wait's, as profilers delay it.
-  const Ns told = default_latencies().result_ready;
+  const Ns recorded = default_latencies().result_ready;
   struct HostStep {
     std::uint32_t event;
     Ns host = INT64_MIN;  // end of the last row inside it
@@ -259,7 +259,7 @@ void XlaRows::add_waits() {
   if (steps.empty()) return;
   std::sort(steps.begin(), steps.end(),
             [&](const HostStep& a, const HostStep& b) { return t_.events.start[a.event] < t_.events.start[b.event]; });
-  // The step a moment of a thread lies in.
+  // The step a moment of a thread is in.
   const auto step_of = [&](Ns when, LaneId lane) -> HostStep* {
     const auto behind = std::upper_bound(steps.begin(), steps.end(), when,
                                          [&](Ns t, const HostStep& s) { return t < t_.events.start[s.event]; });
@@ -293,7 +293,7 @@ void XlaRows::add_waits() {
     }
     EventRow e;
     e.start = s.host;
-    e.duration = std::max(end->second, until - told) - s.host;
+    e.duration = std::max(end->second, until - recorded) - s.host;
     e.name = name;
     e.lane = t_.events.lane[s.event];
     e.category = category;

@@ -1,4 +1,4 @@
-// XLA's profiles (JAX, TensorFlow): plugins/profile/…/HOST.xplane.pb. A GPU is one trace; memory beside the columns is its work
+// XLA's profiles (JAX, TensorFlow): plugins/profile/…/HOST.xplane.pb. A GPU is one trace; memory alongside the columns is its work
 // and the compiled programs.
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ class Reader : public XplaneFile {
       if (plane.name == "Task Environment") read_environment(plane);
       if (plane.name == kRecorderPlane) read_recorder(plane);
     }
-    // The GPU first: what it did tells which rows of the host are launches.
+    // The GPU first: what it did shows which rows of the host are launches.
     if (gpu_plane < planes.size()) {
       device_ = *xla_gpu(planes[gpu_plane].name);
       read_gpu(planes[gpu_plane]);
@@ -51,7 +51,7 @@ class Reader : public XplaneFile {
     }
     if (out_.unknown > 0) {
       t_.diagnostics.add("unknown_instruction", Severity::kInfo,
-                         "kernels of a compiled program whose instruction could not be told", {}, -1, out_.unknown);
+                         "kernels of a compiled program whose instruction is not known", {}, -1, out_.unknown);
     }
   }
 
@@ -201,7 +201,7 @@ class Reader : public XplaneFile {
   Ns profile_start_ = 0;
 };
 
-// There is no magic number: the first plane's name tells.
+// There is no magic number: the first plane's name shows.
 int sniff_xplane(std::string_view head) {
   if (!head.starts_with('\n')) return 0;  // field 1, a message
   constexpr std::size_t kLongestHead = 11;

@@ -64,7 +64,7 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
 }
 
 // From the second pass on, all gradients are there throughout, and those of the step before are not. Each new one is there
-// beside them until it is added.
+// alongside them until it is added.
 void keep_gradients(memory::Curve& c) {
   std::erase_if(c.blocks, [](const memory::Block& b) { return b.kind == memory::Kind::kGradient && b.allocated == 0; });
   std::vector<memory::Block> added;

@@ -128,7 +128,7 @@ class Amp {
     return half(row, Precision::kHalf);
   }
 
-  // In half precision attention runs in cuDNN's kernels, which take operands as they lie and need nothing around them.
+  // In half precision attention runs in cuDNN's kernels, which take operands as they are and need nothing around them.
   bool fused_away(const Row& row, std::uint32_t unit) {
     if (flow_.units[unit].name != "aten::scaled_dot_product_attention" ||
         cast_.units[unit].precision != Precision::kHalf)

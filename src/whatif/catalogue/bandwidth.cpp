@@ -42,7 +42,7 @@ Status apply_bandwidth(Model& model, Draft& draft, const Parameters& parameters)
   }
   if (waiting > 0) {
     model.not_modelled.emplace_back(
-        "only what the links of a usual node need for a collective's size is scaled; the rest of its time waits for "
+        "only what the links of a typical node need for a collective's size is scaled; the rest of its time waits for "
         "other ranks and stays as recorded");
   }
   return {};

@@ -204,7 +204,7 @@ class Fp8 {
     }
   }
 
-  // What the layer's own function costs the CPU beside its operations: views, leaving autocast, an autograd node in Python.
+  // What the layer's own function costs the CPU alongside its operations: views, leaving autocast, an autograd node in Python.
   void add_layer_overhead(Place& at, Phase phase) {
     if (at.cpu == kNone || fused_) return;
     const double calls = phase == Phase::kForward ? kForwardCalls : kBackwardCalls;

@@ -60,7 +60,7 @@ Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
   return {};
 }
 
-// PyTorch has two switches, one for products and one for cuDNN, which is on by default. What runs in strict FP32 beside the
+// PyTorch has two switches, one for products and one for cuDNN, which is on by default. What runs in strict FP32 alongside the
 // same kind in TF32 stays so: the library chose it.
 std::string already_there(const Model& m, const Parameters&) {
   const std::shared_ptr<const StepFacts> has = step_facts(m);

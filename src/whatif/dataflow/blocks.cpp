@@ -75,7 +75,7 @@ Found find_blocks(const Graph& g) {
   for (std::size_t l = 0; l < g.layers.size(); ++l) {
     if (!g.layers[l].synthetic) block_of_layer[l] = block_of(g.strings[g.layers[l].name]);
   }
-  // Work between the layers of a block belongs to the block's own module, "layer1.0", whatever block that lies in.
+  // Work between the layers of a block belongs to the block's own module, "layer1.0", whatever block that is in.
   const std::set<std::string> names(block_of_layer.begin(), block_of_layer.end());
   for (std::size_t l = 0; l < g.layers.size(); ++l) {
     const std::string name(g.strings[g.layers[l].name]);

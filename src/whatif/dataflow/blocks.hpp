@@ -22,7 +22,7 @@ std::vector<BlockOfLayers> repeated_blocks(const graph::Graph& graph);
 /// by kernels that repeat, and have no name.
 std::vector<BlockOfLayers> repeated_runs(const graph::Graph& graph);
 
-/// Without what stands beside the stages of a list of stages: "features.0" (a stem, a head, what makes images smaller) beside
+/// Without what stands alongside the stages of a list of stages: "features.0" (a stem, a head, what makes images smaller) alongside
 /// "features.2.0" and "features.2.1" is no block that repeats.
 void drop_entries_beside_stages(std::vector<BlockOfLayers>& blocks);
 

@@ -88,7 +88,7 @@ class FlowBuilder {
     return rank;
   }
 
-  // `may_be_new`: may it be the latest result, whose shape is not known? `beside`: inputs of the same unit.
+  // `may_be_new`: may it be the latest result, whose shape is not known? `alongside`: inputs of the same unit.
   std::uint32_t find(const Shape& shape, const Unit& unit, bool may_be_new, std::size_t beside) {
     std::uint32_t best = kNone;
     int lowest = INT32_MAX;
@@ -121,7 +121,7 @@ class FlowBuilder {
     return best;
   }
 
-  // `use`: which tensor it is, where an execution trace tells; then nothing is left to find out.
+  // `use`: which tensor it is, where an execution trace shows; then nothing is left to find out.
   void take(Unit& unit, std::size_t argument, const Shape& shape, bool may_be_new = true, std::size_t beside = 0,
             const trace::TensorUse* use = nullptr) {
     const std::int64_t n = work::elements_of(shape);

@@ -232,8 +232,8 @@ class Positions {
 
 namespace {
 
-/// Which operations of the forward pass lie in blocks that run again in the backward pass: those of layers that do, of layers
-/// beside them in the same module (the last of a block need not run again), and what lies between.
+/// Which operations of the forward pass are in blocks that run again in the backward pass: those of layers that do, of layers
+/// alongside them in the same module (the last of a block need not run again), and what is between.
 class RecomputedBlocks {
  public:
   RecomputedBlocks(const Model& m, const StepFacts& has) {
@@ -333,7 +333,7 @@ std::string why_saved_unknown(const Model& m) {
   }
   const std::shared_ptr<const StepFacts> has = step_facts(m);
   if (has->recomputes && has->recomputed.empty()) {
-    return "the step computes blocks again in the backward pass and no layer is named: what it keeps cannot be told";
+    return "the step computes blocks again in the backward pass and no layer is named: what it keeps cannot be determined";
   }
   return {};
 }

@@ -19,7 +19,7 @@ struct SavedTensor {
   bool computed = false;   ///< a result: saved once it is there; an input is saved before the operation runs
   bool parameter = false;  ///< a weight or a running statistic
   bool floating = true;    ///< not indices or masks
-  bool contiguous = true;  ///< elements lie in memory as they are counted; else a copy puts them in order first
+  bool contiguous = true;  ///< elements are in memory as they are counted; else a copy puts them in order first
 };
 
 /// In the order in which they are saved. Operations without a node in the backward pass save nothing, and layers that run again

@@ -173,7 +173,7 @@ OpView SequenceShapes::longer(const OpView& op, double x) const {
       const Shape was = a.shapes[i];
       a.shapes[i] = longer(was, a.tensor() && !floating(a), x);
       if (i >= a.strides.size() || a.strides[i].size() != was.size()) continue;
-      // What lies inside a dimension pushes its elements apart.
+      // What is inside a dimension pushes its elements apart.
       const Shape strides = a.strides[i];
       for (std::size_t d = 0; d < was.size(); ++d) {
         for (std::size_t inner = 0; inner < was.size(); ++inner) {

@@ -282,9 +282,9 @@ std::uint32_t Draft::insert_wait(std::uint32_t after, std::string name) {
 
 std::uint32_t Draft::insert_read_back(const Place& at, std::string name) {
   // A small copy to the host behind what is read, and the call's return.
-  const trace::Latencies& usual = trace::default_latencies();
+  const trace::Latencies& typical = trace::default_latencies();
   const std::uint32_t wait = insert_wait(at.cpu, std::move(name));
-  depend(at.gpu, wait, usual.kernel_gap + usual.short_kernel + usual.sync_return, DependencyKind::kSync);
+  depend(at.gpu, wait, typical.kernel_gap + typical.short_kernel + typical.sync_return, DependencyKind::kSync);
   return wait;
 }
 

@@ -64,7 +64,7 @@ class Draft::Commit {
     }
   }
 
-  // A lane's tasks as they will lie there, by draft id. Depth first: followers of a follower come before its sibling.
+  // A lane's tasks as they will be there, by draft id. Depth first: followers of a follower come before its sibling.
   std::vector<std::uint32_t> tasks_of(std::uint32_t l) {
     std::vector<std::uint32_t> tasks;
     if (l < g_.lanes.size()) tasks.reserve(g_.lanes[l].end - g_.lanes[l].begin);

@@ -1,5 +1,5 @@
 #pragma once
-// Which operations of a trace lie inside which: the chain a glob over operations is matched against. A kernel launched by
+// Which operations of a trace are inside which: the chain a glob over operations is matched against. A kernel launched by
 // aten::addmm inside aten::linear works for both.
 
 #include <cstdint>

@@ -65,7 +65,7 @@ std::uint32_t Builder::transfer(std::uint32_t to, const hardware::CollectiveCost
     }
   }
   if (first != last) first_.emplace(last, first);
-  // Kernels beside a collective lose the SMs that it occupies.
+  // Kernels alongside a collective lose the SMs that it occupies.
   Interference& i = *m.interference;
   i.communication_sigma = std::max(i.communication_sigma, cost.sigma);
   if (m.device.sm_count > 0) {

@@ -137,7 +137,7 @@ Result<Gradients> find_gradients(const Model& m) {
   out.stream = main_stream(g);
   std::vector<Ready> ready = accumulations(m);
   std::uint32_t cpu_lane = kNone;
-  std::vector<std::uint32_t> backward;  // tasks, where nothing else tells when a gradient is ready
+  std::vector<std::uint32_t> backward;  // tasks, where nothing else shows when a gradient is ready
   if (!ready.empty()) {
     cpu_lane = ready.front().lane;
     std::erase_if(ready, [&](const Ready& r) { return r.lane != cpu_lane; });

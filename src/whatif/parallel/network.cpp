@@ -15,9 +15,9 @@ namespace {
 // What joins the GPUs of a node on a fabric that only says what joins the nodes: the links of the node such GPUs are usually sold in, as
 // fabrics/*.toml have them, at this GPU's own rate. Nobody said that they meet in a switch that adds up.
 hardware::FabricLevel inside_node(const hardware::Device& device) {
-  const Result<hardware::Fabric> usual = hardware::find_fabric(usual_fabric(device));
-  FORETRACE_CHECK(usual.has_value());
-  hardware::FabricLevel level = usual->levels.front();
+  const Result<hardware::Fabric> typical = hardware::find_fabric(usual_fabric(device));
+  FORETRACE_CHECK(typical.has_value());
+  hardware::FabricLevel level = typical->levels.front();
   level.nvls = false;
   if (device.nvlink_gbs > 0) {
     level.gbs = device.nvlink_gbs / 2;

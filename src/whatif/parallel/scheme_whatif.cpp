@@ -23,19 +23,19 @@ Status check_fabric(const std::string& name) {
   return {};
 }
 
-Parameter number(std::string name, std::string about, std::string usual, double above) {
-  return {std::move(name), std::move(about), std::move(usual), {}, ParameterType::kNumber, false, above};
+Parameter number(std::string name, std::string about, std::string otherwise, double above) {
+  return {std::move(name), std::move(about), std::move(otherwise), {}, ParameterType::kNumber, false, above};
 }
 
 // How many of something: refused before the trace is read when it is no whole number.
-Parameter count(std::string name, std::string about, std::string usual, double above) {
-  Parameter p = number(std::move(name), std::move(about), std::move(usual), above);
+Parameter count(std::string name, std::string about, std::string otherwise, double above) {
+  Parameter p = number(std::move(name), std::move(about), std::move(otherwise), above);
   p.check = whole_number<>;
   return p;
 }
 
-Parameter text(std::string name, std::string about, std::string usual) {
-  return {std::move(name), std::move(about), std::move(usual), {}, ParameterType::kText, false, 0};
+Parameter text(std::string name, std::string about, std::string otherwise) {
+  return {std::move(name), std::move(about), std::move(otherwise), {}, ParameterType::kText, false, 0};
 }
 
 // A parameter that stands for "nothing said" until somebody says something.
@@ -74,7 +74,7 @@ Status check_cluster(const Parameters& p) {
 
 std::vector<Parameter> cluster_parameters() {
   Parameter fabric =
-      text("fabric", "the network: a name of `list fabrics`, or a file; default: this GPU's usual node", kUsual);
+      text("fabric", "the network: a name of `list fabrics`, or a file; default: this GPU's typical node", kUsual);
   fabric.check = check_fabric;
   Parameter ring = text("ring_steps", "every step of a ring as a task of its own", "off");
   ring.choices = {"on", "off"};
@@ -101,8 +101,8 @@ Parameter version_parameter() {
   return version;
 }
 
-Parameter slice_mb_parameter(std::string about, std::string usual) {
-  return number("slice_mb", std::move(about), std::move(usual), -1);
+Parameter slice_mb_parameter(std::string about, std::string otherwise) {
+  return number("slice_mb", std::move(about), std::move(otherwise), -1);
 }
 
 ParallelChoice choice_of(const Parameters& p, std::string parallel) {

@@ -12,7 +12,7 @@ std::vector<Parameter> cluster_parameters();
 Parameter bucket_mb_parameter();
 Parameter servers_parameter();
 Parameter version_parameter();
-Parameter slice_mb_parameter(std::string about, std::string usual);
+Parameter slice_mb_parameter(std::string about, std::string otherwise);
 
 /// What parameters say that every scheme understands, written into `choice`; those of single schemes where the what-if has
 /// them.
@@ -22,7 +22,7 @@ ParallelChoice choice_of(const Parameters& parameters, std::string parallel);
 Status apply_on_cluster(Model& model, Draft& draft, const Parameters& parameters, const ParallelChoice& choice);
 
 /// A what-if that is one scheme, as PyTorch or a paper does it. `described` has its name, which is the scheme's, its sentences and
-/// the parameters it has beside those of the cluster; the rest is filled in, `apply` too where it is not given.
+/// the parameters it has alongside those of the cluster; the rest is filled in, `apply` too where it is not given.
 WhatIf scheme_whatif(WhatIf described);
 
 /// "over 8 workers …" of a job that has as many as are asked for, or no other number is: without one it is the job as it is.

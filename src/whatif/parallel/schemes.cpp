@@ -127,7 +127,7 @@ Status apply_parallelism(Model& model, Draft& draft, const Parallelism& how, con
   model.workers = cluster.workers;
   model.buckets = plan_of(gradients, how).size();
   if (!gradients.guessed.empty()) model.not_modelled.push_back(gradients.guessed);
-  if (how.slow_worker == 1) model.not_modelled.emplace_back("workers that differ by more than a GPU's usual spread");
+  if (how.slow_worker == 1) model.not_modelled.emplace_back("workers that differ by more than a GPU's typical spread");
   return {};
 }
 

@@ -1,5 +1,5 @@
 // Parameter servers. Gradients are pushed to the servers that own their parts, added up there and pulled back. Servers stand
-// beside the workers (each owns 1/N of everything) or on machines of their own, whose links all workers share. P3 cuts gradients
+// alongside the workers (each owns 1/N of everything) or on machines of their own, whose links all workers share. P3 cuts gradients
 // into slices and sends those first that the next forward pass needs first.
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class Servers {
       pull_lane_ = b_.new_lane("pull from servers");
       sum_lane_ = b_.new_lane("server");
     } else {
-      // A worker's link carries its pushes and, for the server beside it, the pulls of the others.
+      // A worker's link carries its pushes and, for the server alongside it, the pulls of the others.
       push_lane_ = pull_lane_ = own_network ? b_.new_lane("network") : b_.lane();
       sum_lane_ = b_.draft.add_lane(graph::GraphLaneKind::kGpu, "server", b_.m.graph.lanes[b_.gradients.stream].device);
     }
@@ -158,7 +158,7 @@ Status apply_p3(Builder& b) {
   }
 
   // The next step up to the end of its forward pass, each layer behind its own parameters: the step is the distance of the two
-  // passes' ends. What lies in front of the pass belongs to it: a batch is loaded, gradients are cleared, in every step. What
+  // passes' ends. What is in front of the pass belongs to it: a batch is loaded, gradients are cleared, in every step. What
   // counts as forward behind the first gradient (a wrapper's own copies) does not.
   Ns backward = INT64_MAX;
   for (std::uint32_t t = g.lanes[b.gradients.stream].begin; t < g.lanes[b.gradients.stream].end; ++t) {

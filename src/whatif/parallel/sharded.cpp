@@ -58,7 +58,7 @@ Status update_follows_backward(const Builder& b) {
   return fail(
       ErrorCode::kDeclined,
       "the step updates parameters before its last gradient is there (several optimizers?): who owns what cannot "
-      "be told");
+      "be determined");
 }
 
 // The updated parameters go to everybody; forward of the next step waits, so the step's end does.

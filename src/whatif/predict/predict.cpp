@@ -75,7 +75,7 @@ TimedStep time_of(const Model& model, ModelRuns& runs) {
   return out;
 }
 
-// What the calibrated baseline misses of the measured step lies in its computation, and is missed after the change too, in
+// What the calibrated baseline misses of the measured step is in its computation, and is missed after the change too, in
 // proportion. Waiting for the network is no computation: it stays as simulated.
 class Completion {
  public:
@@ -222,7 +222,7 @@ namespace {
 
 // The largest batch is a property of the step and the other changes, whatever factor was asked for: the memory of all
 // changes but those of the batch, scaled from the traced batch on. (Scaling what was scaled to 1/1000 back would multiply
-// what rounding left over.) Nothing when no batch is too large, as far as the curve tells.
+// what rounding left over.) Nothing when no batch is too large, as far as the curve shows.
 std::optional<double> largest_batch(const Model& base, std::vector<Use> uses, double room) {
   std::erase_if(uses, [](const Use& use) { return use.whatif->changes == Changes::kBatch; });
   const Result<Model> others = apply_uses(base, uses);

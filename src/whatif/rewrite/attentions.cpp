@@ -96,7 +96,7 @@ class AttentionFinder {
   }
 
   // A mask over queries and keys alone, the same for every head: where the step draws a triangle of that size, or the mask does
-  // not depend on the sample either, it hides the future. Fused kernels are told so and skip it.
+  // not depend on the sample either, it hides the future. Fused kernels know this and skip it.
   [[nodiscard]] bool masked_causally(const Attention& a) const {
     if (a.first.m != a.first.n || a.first.m <= 1) return false;
     const std::int64_t n = a.first.m;

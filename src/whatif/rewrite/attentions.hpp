@@ -20,7 +20,7 @@ struct Attention {
   std::int64_t scores = 0;        ///< elements
   std::uint32_t first_unit = kNone, last_unit = kNone;  ///< the two products
   bool dropout = false;
-  bool causal = false;        ///< what lies behind a position is masked
+  bool causal = false;        ///< what is behind a position is masked
   bool learned_bias = false;  ///< something is added to the scores that has a gradient of its own: a bias of positions
 };
 

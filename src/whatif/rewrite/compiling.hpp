@@ -1,5 +1,5 @@
 #pragma once
-// What torch.compile changes beside fusing kernels: attention, products and convolutions that the generated code calls, what is
+// What torch.compile changes alongside fusing kernels: attention, products and convolutions that the generated code calls, what is
 // kept for the backward pass, and what the CPU does.
 
 #include <array>
@@ -34,7 +34,7 @@ void move_channels(Compiling& c);
 /// Is this unit attention that the library computes from its parts?
 bool is_library_attention(std::string_view name);
 
-/// Of what fused operations allocated for the backward pass, the kernels that replace them keep Fused::held; what lies between
+/// Of what fused operations allocated for the backward pass, the kernels that replace them keep Fused::held; what is between
 /// them is never allocated. Copies that products made of their operands become one for all of them.
 void retain_saved_tensors(Model& model, const Dataflow& flow, const FusionPlan& plan);
 

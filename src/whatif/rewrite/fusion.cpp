@@ -103,7 +103,7 @@ class FusionPlanner {
     return static_cast<double>(work::elements_of(flow_.values[value].shape)) * samples_;
   }
 
-  // Values of one shape are told apart by guesses (dataflow.hpp). One that the kernel which made it has used, and that another
+  // Values of one shape are distinguished by guesses (dataflow.hpp). One that the kernel which made it has used, and that another
   // kernel far behind seems to read, is such a guess gone wrong: residual connections reach over one block of products.
   bool used_up(std::uint32_t value, std::uint32_t reader) const {
     const std::uint32_t p = flow_.values[value].producer;
@@ -195,7 +195,7 @@ class FusionPlanner {
       f.forward.finishing = 1;
     }
     if (!gradient) return;
-    // Kept for the backward pass beside what is written anyway: which elements dropout kept, and what norms normalised.
+    // Kept for the backward pass alongside what is written anyway: which elements dropout kept, and what norms normalised.
     // The latter is there already where it comes from outside, and may be among what is written for others; what products keep
     // are results of norms.
     const double saved_norm = unheld < made_for_norms * 2 ? made_for_norms * 4 : 0;

@@ -3,7 +3,7 @@
 // code generator follows:
 //
 // - Element-wise operations, copies, normalisations and softmaxes run together with those they hand tensors to, as long as
-//   no product lies on a path between them: a residual that goes around a product is written and read again.
+//   no product is on a path between them: a residual that goes around a product is written and read again.
 // - A kernel reads each tensor from outside once and writes what others want: products in their own element type, which is
 //   how autocast's casts of activations disappear; other kernels and the backward pass in the tensor's type.
 // - The backward pass mirrors the forward one. A kernel reads a gradient from everyone who used its results and what was kept
@@ -42,7 +42,7 @@ struct FusionPlan {
   std::vector<std::uint32_t> calls;  ///< rows of products and all else the compiled code calls, both passes
 };
 
-/// `region` by row: kNone for what is not compiled. Losses lie outside the model that is compiled.
+/// `region` by row: kNone for what is not compiled. Losses are outside the model that is compiled.
 FusionPlan plan_fusion(const Model& model, const std::vector<Row>& rows, const Dataflow& flow,
                        const std::vector<std::uint32_t>& region);
 

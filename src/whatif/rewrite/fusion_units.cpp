@@ -99,7 +99,7 @@ void FusionUnits::classify(const std::vector<std::uint32_t>& region) {
 double FusionUnits::element_size(std::uint32_t value) const {
   const std::uint32_t p = flow_.values[value].producer;
   if (p == kNone || all[p].forward.empty()) return 4;
-  // Of a product that casts its operands the product's own row tells.
+  // Of a product that casts its operands the product's own row shows.
   for (const std::uint32_t r : all[p].forward) {
     if (is_product(work(r))) return size_of(work(r).out_dtype);
   }

@@ -1,6 +1,6 @@
 #pragma once
 // Operations of the forward pass as a compiler sees them: the GPU work of each in both passes, what reads what with views looked
-// through, which of them may be fused, and how many products lie in front of each.
+// through, which of them may be fused, and how many products are in front of each.
 
 #include <utility>
 #include <vector>

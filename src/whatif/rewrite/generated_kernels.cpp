@@ -18,9 +18,9 @@ struct Figures {
   double in_place_share = 0;                   ///< of one that writes over what it read
   double statistics_share = 0;                 ///< of one that sums over all samples
   double finishing_us = 0;                     ///< a second stage of a sum
-  double random_flop = 0;                      ///< FP32 operations for a random number, beside the bytes
+  double random_flop = 0;                      ///< FP32 operations for a random number, alongside the bytes
   double slow_flop = 0;                        ///< FP32 operations of a GELU, forward; the bytes hide behind them
-  double gelu_gradient_flop = 0;               ///< of its gradient, which has an exponential beside the error function
+  double gelu_gradient_flop = 0;               ///< of its gradient, which has an exponential alongside the error function
 
   static const Figures& of_inductor() {
     static const Figures kFigures = [] {

@@ -10,9 +10,9 @@
 
 namespace foretrace::whatif {
 
-/// From the begin of a graph's launch call to its first kernel. No trace tells: the profiler makes a launch of a thousand nodes last
+/// From the begin of a graph's launch call to its first kernel. No trace shows: the profiler makes a launch of a thousand nodes last
 /// milliseconds, and what seven steps with a graph took without it differs from the span of their graphs by -0.5 to +0.4 ms, so that
-/// a tenth of a millisecond cannot be told from none. The call of a graph without nodes and an ordinary launch's latency are taken.
+/// a tenth of a millisecond cannot be distinguished from none. The call of a graph without nodes and an ordinary launch's latency are taken.
 Ns graph_latency(const Model& model, Phase phase);
 
 /// CPU time of a launch of a graph of so many nodes.

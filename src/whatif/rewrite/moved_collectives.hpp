@@ -20,7 +20,7 @@ class MovedCollectives {
     double sigma =
         0;  ///< of its logarithm: what the models of both nodes' links are off by. Nothing was measured before and after a move
   };
-  /// Nothing where the trace tells neither size nor ranks, or where the group is larger than a node: a network
+  /// Nothing where the trace shows neither size nor ranks, or where the group is larger than a node: a network
   /// between nodes belongs to the machine, not to its GPUs.
   [[nodiscard]] std::optional<Moved> move(const Model& model, std::uint32_t task, double measured_ns) const;
 

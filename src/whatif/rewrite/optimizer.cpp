@@ -83,7 +83,7 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
     return fail(ErrorCode::kDeclined, "the update already runs over many tensors at once");
   }
 
-  // The update's CPU time: what lies between its first and its last launch on that thread.
+  // The update's CPU time: what is between its first and its last launch on that thread.
   const auto launched =
       std::find_if(kernels.begin(), kernels.end(), [&](std::uint32_t t) { return g.launch[t].valid(); });
   if (launched == kernels.end()) {
