@@ -250,8 +250,10 @@ std::vector<Step> whole_trace(const Trace& trace) {
   }
   if (start > end) return {};
   Step step{"whole trace", 0, start, end, LaneId{}};
-  // Where the GPU works on behind the last event of the CPU, it is the GPU that ends the step.
-  if (thread_end > start && thread_end < end) step.thread_end = thread_end;
+  // Start times that follow from dependencies leave the CPU ahead of the GPU: then the GPU ends the step. Recorded ones do not say
+  // whether the CPU waited for the rest.
+  const bool derived = trace.diagnostics.find("starts_from_dependencies") != nullptr;
+  if (derived && thread_end > start && thread_end < end) step.thread_end = thread_end;
   return {step};
 }
 

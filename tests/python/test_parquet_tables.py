@@ -153,4 +153,4 @@ def test_the_program_without_python_says_what_to_do(tmp_path):
     folder = parquet_of(nsight_database.training(tmp_path / "run.sqlite"), tmp_path / "run_pqtdir")
     done = subprocess.run([program, "doctor", str(folder)], capture_output=True, text=True)
     assert done.returncode == 3
-    assert "python -m foretrace" in done.stderr and "nsys export --type sqlite" in done.stderr
+    assert "python3 -m foretrace" in done.stderr and "nsys export --type sqlite" in done.stderr
