@@ -115,3 +115,13 @@ def test_the_script_for_a_step_that_trains_nothing_trains_nothing(step):
     script = trace.step().optimize(evaluations=5).script
     assert "make_optimizer" not in script
     assert "make_optimizer" in step.optimize(evaluations=5).script
+
+
+def test_a_step_on_a_cpu_is_not_answered_with_flags_of_cuda():
+    events = [{"ph": "X", "name": f"ProfilerStep#{i}", "cat": "user_annotation", "ts": 1000 * i, "dur": 900, "pid": 1, "tid": 1}
+              for i in range(3)]
+    events += [{"ph": "X", "name": "aten::mm", "cat": "cpu_op", "ts": 1000 * i + 100, "dur": 500, "pid": 1, "tid": 1} for i in range(3)]
+    found = foretrace.doctor(foretrace.load_bytes(json.dumps({"traceEvents": events}).encode(), "cpu.json"))
+    (blocks,) = [f for f in found.findings if f.weight == "blocks"]
+    assert "ran on a CPU" in blocks.what
+    assert not any("cuda" in f.remedy.lower() for f in found.findings), [f.remedy for f in found.findings]
