@@ -13,12 +13,10 @@
 
 #include "answers.hpp"
 #include "bindings.hpp"
+#include "foretrace/analysis/gpus.hpp"
 #include "foretrace/report/report.hpp"
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/whatif/parallel.hpp"
-#include "report/gpus.hpp"
-#include "report/inference_script.hpp"
-#include "whatif/model/fitting.hpp"
 
 namespace nb = nanobind;
 
@@ -121,7 +119,7 @@ nb::dict optimize(const Baseline& base, int workers, const std::string& fabric, 
   nb::dict d;
   d["text"] = to_str(report::to_text(r, {.width = width}));
   d["strategy"] = to_str(report::strategy_json(r.found.best));
-  d["script"] = to_str(report::script_for(whatif::nature_of(base.model), r));
+  d["script"] = to_str(report::script_for(base, r));
   nb::list parts;
   for (const search::OptimizedPart& part : r.found.parts) parts.append(part_dict(part));
   d["parts"] = parts;

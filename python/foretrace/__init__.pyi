@@ -1,4 +1,5 @@
 """The names of foretrace for type checkers; __init__.py imports each when it is first used."""
+# ruff: noqa: F405  the functions of what-ifs come with a star
 
 from ._advice import (
     Advice as Advice,

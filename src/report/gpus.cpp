@@ -1,4 +1,5 @@
-#include "report/gpus.hpp"
+#include "foretrace/analysis/gpus.hpp"
+#include "foretrace/report/report.hpp"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/version.hpp"
 #include "foretrace/whatif/parallel.hpp"
-#include "report/gpus.hpp"
+#include "foretrace/analysis/gpus.hpp"
 #include "report/json_writer.hpp"
 #include "report/page_facts.hpp"
 #include "report/page_pack.hpp"

@@ -9,7 +9,8 @@
 #include <string>
 
 #include "foretrace/trace/load.hpp"
-#include "report/gpus.hpp"
+#include "foretrace/analysis/gpus.hpp"
+#include "foretrace/report/report.hpp"
 #include "whatif/rewrite/moved_collectives.hpp"
 
 namespace foretrace::report {
