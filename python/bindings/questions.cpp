@@ -215,8 +215,8 @@ void bind_questions(nb::class_<Baseline>& model) {
             nb::arg("bucket_mb").none(), nb::arg("servers").none(), nb::arg("slice_mb").none(),
             nb::arg("slow_worker").none(), nb::arg("cycle_ms").none(), nb::arg("send_us").none(),
             nb::arg("ring_steps"));
-  model.def("gpus", gpus, nb::arg("to"), nb::arg("whatifs"), nb::arg("cpu").none(), nb::arg("host"),
-            nb::arg("prices"), nb::arg("sort"), nb::arg("width"));
+  model.def("gpus", gpus, nb::arg("to"), nb::arg("whatifs"), nb::arg("cpu").none(), nb::arg("host"), nb::arg("prices"),
+            nb::arg("sort"), nb::arg("width"));
 }
 
 }  // namespace foretrace::python

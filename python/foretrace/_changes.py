@@ -98,7 +98,7 @@ def blueconnect(*, workers: float | None = None, fabric: str | None = None, coll
     """All-reduce taken apart along the levels of the network, each a channel of its own.
 
     workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's usual node
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
     collectives: a file of measured collectives, instead of the fabric's model
     collectives_tag: the rows of that file with this tag
     gpus_per_node: GPUs that share a node; default: the fabric's
@@ -121,7 +121,7 @@ def bucket(mb: float, *, workers: float | None = None, fabric: str | None = None
     """Data parallel with another bucket size.
 
     workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's usual node
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
     collectives: a file of measured collectives, instead of the fabric's model
     collectives_tag: the rows of that file with this tag
     gpus_per_node: GPUs that share a node; default: the fabric's
@@ -177,7 +177,7 @@ def compress_gradients(*, method: Literal["fp16", "powersgd", "topk", "dgc", "qs
 
     method: how (default fp16)
     workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's usual node
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
     collectives: a file of measured collectives, instead of the fabric's model
     collectives_tag: the rows of that file with this tag
     gpus_per_node: GPUs that share a node; default: the fabric's
@@ -227,7 +227,7 @@ def ddp(*, workers: float | None = None, fabric: str | None = None, collectives:
     """Data parallel: the same step on N workers, gradients all-reduced in buckets.
 
     workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's usual node
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
     collectives: a file of measured collectives, instead of the fabric's model
     collectives_tag: the rows of that file with this tag
     gpus_per_node: GPUs that share a node; default: the fabric's
@@ -280,7 +280,7 @@ def fsdp(*, workers: float | None = None, fabric: str | None = None, collectives
     """Fully sharded data parallel (ZeRO 3): parameters gathered before use, gradients reduce-scattered.
 
     workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's usual node
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
     collectives: a file of measured collectives, instead of the fabric's model
     collectives_tag: the rows of that file with this tag
     gpus_per_node: GPUs that share a node; default: the fabric's
@@ -316,7 +316,7 @@ def horovod(*, workers: float | None = None, fabric: str | None = None, collecti
     """Data parallel by Horovod: a fusion buffer of gradients all-reduced every cycle.
 
     workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's usual node
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
     collectives: a file of measured collectives, instead of the fabric's model
     collectives_tag: the rows of that file with this tag
     gpus_per_node: GPUs that share a node; default: the fabric's
@@ -354,7 +354,7 @@ def p3(*, workers: float | None = None, fabric: str | None = None, collectives: 
     """Parameter servers with slices and priorities: what the next forward pass needs first is sent first.
 
     workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's usual node
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
     collectives: a file of measured collectives, instead of the fabric's model
     collectives_tag: the rows of that file with this tag
     gpus_per_node: GPUs that share a node; default: the fabric's
@@ -381,7 +381,7 @@ def ps(*, workers: float | None = None, fabric: str | None = None, collectives: 
     """Parameter servers: gradients are pushed, added up and pulled back.
 
     workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's usual node
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
     collectives: a file of measured collectives, instead of the fabric's model
     collectives_tag: the rows of that file with this tag
     gpus_per_node: GPUs that share a node; default: the fabric's
@@ -423,7 +423,7 @@ def zero1(*, workers: float | None = None, fabric: str | None = None, collective
     """Optimizer states divided among N workers: gradients all-reduced, updated parameters gathered.
 
     workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's usual node
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
     collectives: a file of measured collectives, instead of the fabric's model
     collectives_tag: the rows of that file with this tag
     gpus_per_node: GPUs that share a node; default: the fabric's
@@ -445,7 +445,7 @@ def zero2(*, workers: float | None = None, fabric: str | None = None, collective
     """Optimizer states and gradients divided among N workers: gradients reduce-scattered, parameters gathered.
 
     workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's usual node
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
     collectives: a file of measured collectives, instead of the fabric's model
     collectives_tag: the rows of that file with this tag
     gpus_per_node: GPUs that share a node; default: the fabric's
@@ -467,7 +467,7 @@ def zero3(*, workers: float | None = None, fabric: str | None = None, collective
     """ZeRO stage 3, which is fsdp: parameters, gradients and optimizer states divided among N workers.
 
     workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's usual node
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
     collectives: a file of measured collectives, instead of the fabric's model
     collectives_tag: the rows of that file with this tag
     gpus_per_node: GPUs that share a node; default: the fabric's

@@ -52,7 +52,8 @@ const std::vector<Group>& groups() {
         flag("strict", "fail on any record that cannot be used, instead of counting it"),
         option(kInteger, "threads", "N", "all cores", "threads to read with; the result is the same").at_least(0),
         flag("quiet", "no progress bar and no notes on standard error").letter_is('q'),
-        option(kText, "color", "WHEN", "auto", "colour headings and verdicts; auto: on a terminal, unless NO_COLOR is set")
+        option(kText, "color", "WHEN", "auto",
+               "colour headings and verdicts; auto: on a terminal, unless NO_COLOR is set")
             .one_of({"auto", "always", "never"})}},
   };
   return all;

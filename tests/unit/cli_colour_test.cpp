@@ -1,12 +1,11 @@
 // Colour in headings and verdicts, letters that mean one thing, and -o as each verb means it.
 
-#include "cli/colour.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
+#include "cli/colour.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
@@ -23,8 +22,9 @@ TEST(Colour, AsAskedForElseAsTheTerminalHasIt) {
 }
 
 TEST(Colour, HeadingsAndVerdictsOnly) {
-  EXPECT_EQ(coloured("trace.json\n  GPU-bound: busy\n  row 1\n\nLayers  ms\n  conv  1\n"),
-            "\x1b[1mtrace.json\x1b[0m\n\x1b[1;36m  GPU-bound: busy\x1b[0m\n  row 1\n\n\x1b[1mLayers  ms\x1b[0m\n  conv  1\n");
+  EXPECT_EQ(
+      coloured("trace.json\n  GPU-bound: busy\n  row 1\n\nLayers  ms\n  conv  1\n"),
+      "\x1b[1mtrace.json\x1b[0m\n\x1b[1;36m  GPU-bound: busy\x1b[0m\n  row 1\n\n\x1b[1mLayers  ms\x1b[0m\n  conv  1\n");
   EXPECT_THAT(coloured("a\nThe gate of 3 % holds: x.\n"), HasSubstr("\x1b[1;32mThe gate"));
   EXPECT_THAT(coloured("a\nThe gate of 3 % fails: x.\n"), HasSubstr("\x1b[1;31mThe gate"));
   EXPECT_THAT(coloured("a\nThe gate of 3 % is inconclusive: x.\n"), HasSubstr("\x1b[1;33mThe gate"));
