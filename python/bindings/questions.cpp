@@ -2,15 +2,18 @@
 
 #include <fmt/format.h>
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 
 #include "answers.hpp"
 #include "bindings.hpp"
+#include "foretrace/analysis/gpus.hpp"
 #include "foretrace/report/report.hpp"
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/whatif/parallel.hpp"
@@ -25,9 +28,7 @@ using analysis::Baseline;
 
 nb::object advice_dict(search::Advice&& a) {
   nb::dict d;
-  std::vector<std::string> code;
-  for (const whatif::Use& use : a.uses) code.push_back(use.whatif->code);
-  d["code"] = text_tuple(code);
+  d["code"] = text_tuple(a.code);
   d["effort"] = to_str(to_string(a.effort));
   d["gain"] = a.gain;
   d["samples"] = a.prediction.samples;
@@ -118,7 +119,7 @@ nb::dict optimize(const Baseline& base, int workers, const std::string& fabric, 
   nb::dict d;
   d["text"] = to_str(report::to_text(r, {.width = width}));
   d["strategy"] = to_str(report::strategy_json(r.found.best));
-  d["script"] = to_str(report::pytorch_script(r));
+  d["script"] = to_str(report::script_for(base, r));
   nb::list parts;
   for (const search::OptimizedPart& part : r.found.parts) parts.append(part_dict(part));
   d["parts"] = parts;
@@ -179,6 +180,29 @@ nb::dict scale(const Baseline& base, int workers, const nb::list& whatifs, const
   return d;
 }
 
+/// The step on other GPUs: what `foretrace gpus` says, as text and as JSON.
+nb::tuple gpus(const Baseline& base, const std::vector<std::string>& to, const std::vector<std::string>& whatifs,
+               std::optional<double> cpu, const std::string& host, const std::map<std::string, double>& prices,
+               const std::string& sort, std::size_t width) {
+  analysis::GpusOptions options;
+  options.targets = to;
+  options.whatifs = whatifs;
+  options.cpu = cpu;
+  options.to_host = host;
+  options.prices = prices;
+  options.order = sort == "cost"    ? analysis::GpuOrder::kCost
+                  : sort == "value" ? analysis::GpuOrder::kValue
+                                    : analysis::GpuOrder::kTime;
+  options.threads = 0;
+  auto compared = [&]() -> Result<analysis::GpusReport> {
+    nb::gil_scoped_release unlocked;
+    FORETRACE_TRY_VOID(analysis::check(options));
+    return analysis::compare_gpus(base, options);
+  }();
+  const analysis::GpusReport r = value_or_raise(std::move(compared));
+  return nb::make_tuple(to_str(report::to_text(r, {.width = width})), to_str(report::to_json(r)));
+}
+
 }  // namespace
 
 void bind_questions(nb::class_<Baseline>& model) {
@@ -191,6 +215,8 @@ void bind_questions(nb::class_<Baseline>& model) {
             nb::arg("bucket_mb").none(), nb::arg("servers").none(), nb::arg("slice_mb").none(),
             nb::arg("slow_worker").none(), nb::arg("cycle_ms").none(), nb::arg("send_us").none(),
             nb::arg("ring_steps"));
+  model.def("gpus", gpus, nb::arg("to"), nb::arg("whatifs"), nb::arg("cpu").none(), nb::arg("host"), nb::arg("prices"),
+            nb::arg("sort"), nb::arg("width"));
 }
 
 }  // namespace foretrace::python

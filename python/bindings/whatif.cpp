@@ -69,11 +69,11 @@ nb::dict predict(const Baseline& base, const nb::list& given) {
 
 /// A user's function that raises foretrace.DeclinedError says that it does not apply; any other exception goes on to
 /// whoever asked for the prediction. The caller holds the interpreter's lock.
-Status apply_python(whatif::Model& model, whatif::Draft& draft, nb::handle function, const nb::dict& values) {
+Status apply_python(whatif::Model& model, whatif::Draft& draft, std::size_t id, const nb::dict& values) {
   auto* open = new OpenDraft(model, draft);
   const nb::object held = nb::cast(open, nb::rv_policy::take_ownership);
   try {
-    function(held, values);
+    nb::module_::import_("foretrace._whatifs").attr("apply_own")(id, held, values);
     open->finish();
   } catch (nb::python_error& error) {
     open->close();
@@ -131,8 +131,7 @@ std::size_t add_own(std::string name, std::string about, const std::vector<Given
                     std::string assumes, std::string source, std::string not_modelled,
                     const std::vector<std::string>& needs, const std::string& changes,
                     const std::tuple<std::string, std::string, std::string>& parts, std::string code,
-                    const std::string& effort, const std::string& stage, std::vector<std::string> advise,
-                    nb::object function) {
+                    const std::string& effort, const std::string& stage, std::vector<std::string> advise) {
   whatif::WhatIf own{.name = std::move(name),
                      .about = std::move(about),
                      .parameters = {},
@@ -151,15 +150,16 @@ std::size_t add_own(std::string name, std::string about, const std::vector<Given
   own.effort = named<Effort>("effort", effort, kEfforts);
   own.stage = named<Stage>("stage", stage, kStages.size(), stage_name);
   for (const GivenParameter& given : parameters) own.parameters.push_back(parameter_of(given));
-  // What is added stays until the program ends, which may be after the interpreter's end: the function is never let go.
-  own.apply = [names = own.parameters, called = own.name, said = own.parts, call = function.release()](
+  // What is added stays until the program ends, after the interpreter's end. So the function itself stays in Python and is
+  // found by its id: a reference from here would keep the whole module alive.
+  own.apply = [names = own.parameters, called = own.name, said = own.parts, id = made().size()](
                   whatif::Model& model, whatif::Draft& draft, const whatif::Parameters& given) -> Status {
     nb::gil_scoped_acquire locked;
     nb::dict values;
     for (const whatif::Parameter& p : names) {
       if (given.given(p.name)) values[p.name.c_str()] = to_str(given.text(p.name));
     }
-    FORETRACE_TRY_VOID(apply_python(model, draft, call, values));
+    FORETRACE_TRY_VOID(apply_python(model, draft, id, values));
     note_parts(model, called, said);
     return {};
   };
@@ -190,6 +190,7 @@ nb::dict parameter_dict(const whatif::Parameter& p) {
   d["required"] = p.required;
   d["default"] = p.required ? nb::none() : nb::object(to_str(p.default_value));
   d["choices"] = text_tuple(p.choices);
+  d["type"] = to_str(p.type == whatif::ParameterType::kNumber ? "number" : "text");
   return d;
 }
 
@@ -304,7 +305,7 @@ void bind_whatif(nb::module_& m) {
   m.def("whatifs", all_whatifs);
   m.def("add_whatif", add_own, nb::arg("name"), nb::arg("about"), nb::arg("parameters"), nb::arg("assumes"),
         nb::arg("source"), nb::arg("not_modelled"), nb::arg("needs"), nb::arg("changes"), nb::arg("parts"),
-        nb::arg("code"), nb::arg("effort"), nb::arg("stage"), nb::arg("advise"), nb::arg("function"));
+        nb::arg("code"), nb::arg("effort"), nb::arg("stage"), nb::arg("advise"));
   m.def("check_uses", [](const nb::list& uses) { static_cast<void>(parse_uses(uses)); }, nb::arg("uses"));
 }
 

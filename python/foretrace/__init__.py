@@ -8,6 +8,7 @@
 >>> step = trace.step()
 >>> step.simulate().breakdown()
 >>> step.predict("fused-optimizer", "cuda-graph")
+>>> step.predict(foretrace.amp(dtype="bf16"), foretrace.fused_optimizer())
 >>> step.scale(16, fabric="25GbE")
 >>> step.optimize(memory_gb=12)
 """
@@ -17,12 +18,17 @@
 
 _HOMES = {
     "_advice": "Advice Advised",
+    "_changes": ("accumulate amp bandwidth batch batchnorm blueconnect bucket channels_last checkpoint compile "
+                "compress_activations compress_gradients cpu cuda_graph dataloader ddp duration flash_attention "
+                "foreach_optimizer fp8 fsdp fused_optimizer gpu horovod no_sync offload p3 ps sequence substitute "
+                "tf32 zero1 zero2 zero3"),
     "_compare": "Cause ComparedPart Comparison compare",
     "_contract": "Changes Effort Need Part Parts Stage",
     "_draft": "Draft",
     "_draft_memory": "MEMORY_KINDS DraftMemory",
     "_errors": "DeclinedError Error ForbiddenFileError MissingFileError UnreadableError UsageError",
     "_export": "Exported",
+    "_gpus": "GpuTime Gpus",
     "_graph": "DEPENDENCY_KINDS NO_ID ORIGINS PHASES TASK_KINDS WHOLE Graph",
     "_graph_tables": "Breakdown CriticalPath GraphLane GraphNotes Layer LowerBounds Unprofiled",
     "_hardware": "DeviceModel Fabric FabricLevel devices fabrics",
@@ -35,7 +41,8 @@ _HOMES = {
     "_report_rows": "Finding KernelTime LayerTime OperationTime PhaseTime RankTime ReplayedStep",
     "_reports": "Doctor Replay Report Summary doctor replay summary",
     "_scale": "Scaled",
-    "_tables": "Category Device Distributed Lane Problem Step StepCandidate Steps Strings",
+    "_step": "Step",
+    "_tables": "Category Device Distributed Lane Problem StepCandidate StepRow Steps Strings",
     "_timeline": "Timeline",
     "_trace": "ABSENT KINDS NO_ARGS Trace load load_bytes",
     "_whatifs": "Parameter WhatIf whatif whatifs",

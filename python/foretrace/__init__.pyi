@@ -1,4 +1,5 @@
 """The names of foretrace for type checkers; __init__.py imports each when it is first used."""
+# ruff: noqa: F405  the functions of what-ifs come with a star
 
 from ._advice import (
     Advice as Advice,
@@ -6,6 +7,7 @@ from ._advice import (
 from ._advice import (
     Advised as Advised,
 )
+from ._changes import *  # noqa: F403  a function for each what-if
 from ._compare import (
     Cause as Cause,
 )
@@ -65,6 +67,12 @@ from ._errors import (
 )
 from ._export import (
     Exported as Exported,
+)
+from ._gpus import (
+    Gpus as Gpus,
+)
+from ._gpus import (
+    GpuTime as GpuTime,
 )
 from ._graph import (
     DEPENDENCY_KINDS as DEPENDENCY_KINDS,
@@ -207,6 +215,9 @@ from ._reports import (
 from ._scale import (
     Scaled as Scaled,
 )
+from ._step import (
+    Step as Step,
+)
 from ._tables import (
     Category as Category,
 )
@@ -223,10 +234,10 @@ from ._tables import (
     Problem as Problem,
 )
 from ._tables import (
-    Step as Step,
+    StepCandidate as StepCandidate,
 )
 from ._tables import (
-    StepCandidate as StepCandidate,
+    StepRow as StepRow,
 )
 from ._tables import (
     Steps as Steps,
@@ -320,6 +331,8 @@ __all__ = [
     "FabricLevel",
     "Finding",
     "ForbiddenFileError",
+    "GpuTime",
+    "Gpus",
     "Graph",
     "GraphLane",
     "GraphNotes",
@@ -352,6 +365,7 @@ __all__ = [
     "Stage",
     "Step",
     "StepCandidate",
+    "StepRow",
     "Steps",
     "Strings",
     "Summary",
@@ -381,4 +395,10 @@ __all__ = [
     "summary",
     "whatif",
     "whatifs",
+]
+__all__ += [
+    "accumulate", "amp", "bandwidth", "batch", "batchnorm", "blueconnect", "bucket", "channels_last",
+    "checkpoint", "compile", "compress_activations", "compress_gradients", "cpu", "cuda_graph", "dataloader",
+    "ddp", "duration", "flash_attention", "foreach_optimizer", "fp8", "fsdp", "fused_optimizer", "gpu", "horovod",
+    "no_sync", "offload", "p3", "ps", "sequence", "substitute", "tf32", "zero1", "zero2", "zero3"
 ]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ._predictions import Prediction
-
-if TYPE_CHECKING:
-    from ._pictures import Picture
+from ._result import Bar, Result
 
 
 @dataclass(frozen=True)
-class Advice:
+class Advice(Result):
     """One change, or several together, and what they give."""
 
     prediction: Prediction
@@ -30,6 +28,20 @@ class Advice:
     def declined(self) -> str | None:
         return self.prediction.declined
 
+    @property
+    def ms(self) -> float:
+        return self.prediction.ms
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [{**row, "gain": self.gain, "fits": self.fits, "effort": self.effort, "code": "\n".join(self.code)}
+                for row in self.prediction._rows()]
+
+    def _bars(self) -> tuple[list[Bar], float | None]:
+        return self.prediction._bars()
+
+    def _title(self) -> str:
+        return self.whatif
+
     def __str__(self) -> str:
         if self.declined is not None:
             return str(self.prediction)
@@ -40,7 +52,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Advised:
+class Advised(Result):
     """What was tried on a step: each change alone by gain, what was declined last, and the best combinations."""
 
     advice: tuple[Advice, ...]
@@ -71,13 +83,20 @@ class Advised:
                 for a in answered]
         return html_table(("change", "ms", "10 % … 90 %", "samples/s", "peak", "effort"), rows, most=30)
 
-    def plot(self) -> Picture:
-        """Every change with its band, as an SVG."""
-        from ._pictures import bars
+    @property
+    def ms(self) -> float | None:
+        """The step with the best combination at the same batch; None when nothing pays."""
+        return None if self.combined is None else self.combined.ms
 
-        answered = self._answered()
-        today = answered[0].prediction.ms * answered[0].prediction.speedup if answered else None
-        return bars([(a.whatif, a.prediction.low_ms, a.prediction.ms, a.prediction.high_ms) for a in answered], today, "what each change gives")
+    def _rows(self) -> list[dict[str, Any]]:
+        return [row for a in (self.combined, self.larger_batch, *self.advice) if a is not None for row in a._rows()]
+
+    def _bars(self) -> tuple[list[Bar], float | None]:
+        answered = [a.prediction for a in self._answered()]
+        return [(p.whatif, p.low_ms, p.ms, p.high_ms) for p in answered], answered[0].ms * answered[0].speedup if answered else None
+
+    def _title(self) -> str:
+        return "what each change gives"
 
 
 def advised(values: dict[str, Any]) -> Advised:

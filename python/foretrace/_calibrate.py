@@ -50,6 +50,16 @@ def csv_of(found: dict[str, list[float]], torch: Any) -> str:
     return "\n".join(lines) + "\n"
 
 
+def said(found: dict[str, list[float]], torch: Any, seconds: float, output: str | None) -> list[str]:
+    """What was done, and what comes next."""
+    where = "the CPU and its launches to the GPU" if cuda_in_use(torch) else "the CPU alone (PyTorch sees no GPU)"
+    lines = [f"timed {where} for {seconds:g} s, {max(map(len, found.values()), default=0)} rounds"]
+    lines += [f"{about}: {statistics.median(found[name]):.2f} us" for name, about in FIGURES.items() if found.get(name)]
+    if output:
+        lines.append(f"wrote {output}; next: foretrace whatif TRACE amp --host {output}")
+    return lines
+
+
 def main(args: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="foretrace calibrate", add_help=False)
     parser.add_argument("--seconds", type=float, default=3.0)
@@ -77,6 +87,7 @@ def main(args: list[str]) -> int:
     except OSError as error:
         print(f"foretrace: {options.output} cannot be written: {error.strerror}", file=sys.stderr)
         return 74
+    print("\n".join(f"foretrace: {line}" for line in said(found, torch, options.seconds, options.output)), file=sys.stderr)
     if options.json:
         print(text_json)
     elif not options.output:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Union
 
 from . import _core
 from ._reports import Report
+from ._result import Bar, bar
 from ._trace import Trace, load
 from ._width import report_width
 
@@ -56,6 +57,22 @@ class Comparison(Report):
     @property
     def after_ms(self) -> float:
         return float(self["after"]["ms"])
+
+    @property
+    def ms(self) -> float:
+        """The step after the change."""
+        return self.after_ms
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """One row for each part of the step."""
+        return [asdict(part) for part in self.parts]
+
+    def _bars(self) -> tuple[list[Bar], float | None]:
+        return [bar(f"{part.name}, {when}", ms) for part in self.parts
+                for when, ms in (("before", part.before_ms), ("after", part.after_ms))], None
+
+    def _title(self) -> str:
+        return f"{self.before_ms:.1f} ms before, {self.after_ms:.1f} ms after"
 
     @property
     def change_pct(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from . import _core
 from ._graph_tables import GraphLane, GraphNotes, Layer, LowerBounds, Unprofiled
 from ._questions import StepQuestions
-from ._tables import Step, Strings
+from ._tables import Strings
 from ._timeline import Timeline, simulate
 
 if TYPE_CHECKING:
     import pandas
 
+    from ._pictures import Picture
     from ._trace import Trace
 
 TASK_KINDS: tuple[str, ...] = _core.TASK_KINDS
@@ -63,7 +64,7 @@ class Graph(StepQuestions):
         return len(self._core)
 
     def __repr__(self) -> str:
-        return (f"<foretrace.Graph {self.step_name!r}: {len(self):,} tasks on {len(self.lanes)} lanes, "
+        return (f"<foretrace.{type(self).__name__} {self.step_name!r}: {len(self):,} tasks on {len(self.lanes)} lanes, "
                 f"{len(self.dep_to):,} dependencies, {self.traced_ms:.3f} ms traced>")
 
     # -- the step
@@ -86,6 +87,11 @@ class Graph(StepQuestions):
     @property
     def traced_ms(self) -> float:
         return self.traced / 1e6
+
+    @property
+    def ms(self) -> float:
+        """The step as traced; `unprofiled().ms` is the step without the profiler."""
+        return self.traced_ms
 
     @property
     def periodic(self) -> bool:
@@ -263,6 +269,16 @@ class Graph(StepQuestions):
 
         return graph_to_pandas(self, tasks)
 
+    def plot(self) -> Picture:
+        """GPU and CPU time of the tasks by phase, as an SVG."""
+        from ._pictures import bars
+        from ._result import bar
+
+        gpu = self.kind >= TASK_KINDS.index("kernel")
+        shown = [(f"{phase}, {side}", int(self.cost[(self.phase == i) & mask].sum()))
+                 for i, phase in enumerate(PHASES) for side, mask in (("GPU", gpu), ("CPU", ~gpu))]
+        return bars([bar(name, ns / 1e6) for name, ns in shown if ns], None, f"{self.step_name}: work by phase")
+
     # -- simulation
 
     def simulate(self, cost: ArrayLike | None = None) -> Timeline:
@@ -291,16 +307,3 @@ class Graph(StepQuestions):
 
     def _with_factors(self, factors: dict[str, float], profiler: tuple[float, float, float]) -> Graph:
         return Graph(self._core.apply(**factors, profiler=profiler), self._trace)
-
-
-def build(trace: Trace, graphs: _core.StepGraphs, step: int | Step | None, without: Iterable[str], device_gaps: bool,
-          strict: bool) -> Graph:
-    """The graph of a step of `trace`; see Trace.step."""
-    left_out = [without] if isinstance(without, str) else list(without)
-    for kind in left_out:
-        if kind not in DEPENDENCY_KINDS or kind in ("none", "lane"):
-            raise ValueError(f"cannot leave out {kind!r}; there are {', '.join(DEPENDENCY_KINDS[2:])}")
-    number = step.number if isinstance(step, Step) else step
-    index = graphs.index(number)
-    core = graphs.build(index, [DEPENDENCY_KINDS.index(kind) for kind in left_out], device_gaps, strict)
-    return Graph(core, None, None) if graphs.embedded() else Graph(core, trace, index)

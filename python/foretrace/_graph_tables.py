@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
 from ._band import Band
+from ._result import Bar, Result, bar
 
 if TYPE_CHECKING:
     from ._graph import Graph
@@ -69,19 +70,41 @@ class GraphNotes:
 
 
 @dataclass(frozen=True)
-class LowerBounds:
+class LowerBounds(Result):
     """How long the step would be if one resource cost nothing, in ns."""
 
     no_gpu: int
     no_network: int
     no_cpu: int
 
+    @property
+    def no_gpu_ms(self) -> float:
+        return self.no_gpu / 1e6
+
+    @property
+    def no_network_ms(self) -> float:
+        return self.no_network / 1e6
+
+    @property
+    def no_cpu_ms(self) -> float:
+        return self.no_cpu / 1e6
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [{"without": "GPU", "ms": self.no_gpu_ms}, {"without": "network", "ms": self.no_network_ms},
+                {"without": "CPU", "ms": self.no_cpu_ms}]
+
+    def _bars(self) -> tuple[list[Bar], float | None]:
+        return [bar(f"no {row['without']} time", row["ms"]) for row in self._rows()], None
+
+    def _title(self) -> str:
+        return "the step if one resource cost nothing"
+
     def __str__(self) -> str:
         return _table([("no GPU time", self.no_gpu), ("no communication", self.no_network), ("no CPU time", self.no_cpu)])
 
 
 @dataclass(frozen=True)
-class Breakdown:
+class Breakdown(Result):
     """Where the time of a step goes, in ns. cpu_only, gpu_only, both, exposed_communication and idle add up to step."""
 
     step: int
@@ -102,6 +125,21 @@ class Breakdown:
     bottleneck: str  # "CPU-bound: …"
     bound_by: str  # "cpu", "gpu", "communication", "loading", "mixed", "waits", "nothing"
 
+    @property
+    def ms(self) -> float:
+        return self.step / 1e6
+
+    def _rows(self) -> list[dict[str, Any]]:
+        parts = ("cpu_only", "gpu_only", "both", "exposed_communication", "idle")
+        return [{"part": part, "ms": getattr(self, part) / 1e6, "share": getattr(self, part) / self.step if self.step else 0.0}
+                for part in parts]
+
+    def _bars(self) -> tuple[list[Bar], float | None]:
+        return [bar(row["part"].replace("_", " "), row["ms"]) for row in self._rows()], None
+
+    def _title(self) -> str:
+        return f"where the {self.ms:.1f} ms go"
+
     def __str__(self) -> str:
         parts = [("CPU only", self.cpu_only), ("GPU only", self.gpu_only), ("both", self.both),
                  ("exposed communication", self.exposed_communication), ("idle", self.idle), ("step", self.step)]
@@ -109,7 +147,7 @@ class Breakdown:
 
 
 @dataclass(frozen=True)
-class Unprofiled(Band):
+class Unprofiled(Result, Band):
     """The step as it runs without the profiler, in ns; low and high are the 10th and 90th percentile."""
 
     step: int
@@ -126,6 +164,20 @@ class Unprofiled(Band):
     def step_ms(self) -> float:
         return self.step / 1e6
 
+    @property
+    def ms(self) -> float:
+        return self.step_ms
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [{"ms": self.ms, "low_ms": self.low_ms, "high_ms": self.high_ms, "traced_ms": self._of.traced_ms,
+                 "origin": self.origin}]
+
+    def _bars(self) -> tuple[list[Bar], float | None]:
+        return [bar("as traced", self._of.traced_ms), ("without the profiler", self.low_ms, self.ms, self.high_ms)], None
+
+    def _title(self) -> str:
+        return self._of.step_name
+
     @cached_property
     def graph(self) -> Graph:
         """The graph with the profiler's cost taken off."""
@@ -138,7 +190,7 @@ class Unprofiled(Band):
 
 
 @dataclass(frozen=True, eq=False)
-class CriticalPath:
+class CriticalPath(Result):
     """The chain of tasks that makes a step as long as it is, from its begin to its end, as columns.
 
     Each task waited (a latency, a gap: nothing on the path ran), then it worked: wait and work add up to the step.
@@ -160,11 +212,31 @@ class CriticalPath:
         """ns"""
         return int(self.wait.sum() + self.work.sum())
 
-    def __repr__(self) -> str:
+    @property
+    def ms(self) -> float:
+        return self.length / 1e6
+
+    def _parts(self) -> list[tuple[str, int]]:
+        """Work and waits by kind, in ns, the longest first."""
         kinds = self.graph.kind[self.task]
         rows = [(f"work, {name}", int(self.work[kinds == k].sum())) for k, name in enumerate(_core.TASK_KINDS)]
         rows += [(f"wait, {name}", int(self.wait[self.why == k].sum())) for k, name in enumerate(_core.DEPENDENCY_KINDS)]
-        rows = sorted((r for r in rows if r[1]), key=lambda r: -r[1])
+        return sorted((r for r in rows if r[1]), key=lambda r: -r[1])
+
+    def _rows(self) -> list[dict[str, Any]]:
+        names = self.graph.names(self.task)
+        return [{"task": int(task), "name": name, "kind": _core.TASK_KINDS[self.graph.kind[task]],
+                 "why": _core.DEPENDENCY_KINDS[why], "start_ms": start / 1e6, "wait_ms": wait / 1e6, "work_ms": work / 1e6}
+                for task, name, why, start, wait, work in zip(self.task, names, self.why, self.start, self.wait, self.work)]
+
+    def _bars(self) -> tuple[list[Bar], float | None]:
+        return [bar(name, ns / 1e6) for name, ns in self._parts()], None
+
+    def _title(self) -> str:
+        return f"critical path of {self.graph.step_name}"
+
+    def __repr__(self) -> str:
+        rows = self._parts()
         return (f"<foretrace.CriticalPath of {self.graph.step_name!r}: {len(self):,} tasks, {self.length / 1e6:.3f} ms>\n"
                 + _table(rows, self.length))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ._predictions import Prediction
+from ._result import Bar, Result, bar
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,17 @@ class OptimizedPart:
     def gain_ms(self) -> float:
         return self.gain / 1e6
 
+    @property
+    def ms(self) -> float:
+        """What it gains."""
+        return self.gain_ms
+
     def __str__(self) -> str:
         return f"{self.whatif}: {self.gain_ms:.3f} ms; {self.why}"
 
 
 @dataclass(frozen=True)
-class Optimized:
+class Optimized(Result):
     """The best strategy a search found. `print` shows what the command line prints."""
 
     prediction: Prediction  # of the step with the strategy
@@ -72,6 +78,19 @@ class Optimized:
         """Writes the PyTorch script."""
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.script)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """One row for each part."""
+        return [{"whatif": p.whatif, "gain_ms": p.gain_ms, "saved_bytes": p.saved_bytes, "why": p.why, "may_break": p.may_break,
+                 "code": p.code} for p in self.parts]
+
+    def _bars(self) -> tuple[list[Bar], float | None]:
+        p = self.prediction
+        today = bar("today", self.baseline_ms)
+        return [today] if p.declined is not None else [today, (p.whatif, p.low_ms, p.ms, p.high_ms)], None
+
+    def _title(self) -> str:
+        return "the best strategy found"
 
     def strategy_json(self) -> dict[str, Any]:
         """The strategy as a dict."""

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from ._errors import UsageError, told
+
 
 class Picture:
     """An SVG: shown by notebooks, written by `save`."""
@@ -17,6 +19,11 @@ class Picture:
         return self.svg
 
     def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the SVG. A path that names another format is refused: nothing here draws pixels."""
+        name = os.fspath(path)
+        base, suffix = os.path.splitext(name)
+        if suffix.lower() not in ("", ".svg"):
+            raise told(UsageError, f"{name}: a picture is written as SVG, not as {suffix[1:].upper()}", hint=f"save it as {base}.svg")
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.svg)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._errors import DeclinedError
+from ._result import Bar, Result
 
 if TYPE_CHECKING:
     from ._graph import Graph
-    from ._pictures import Picture
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(Result):
     """A step with changes. Times in ns, low and high are the 10th and 90th percentile; `declined` says why there are none."""
 
     whatif: str  # "amp + fused-optimizer"
@@ -112,9 +112,15 @@ class Prediction:
         return (html_table(("change", "ms", "10 % … 90 %, today dashed", "", "samples/s", "GPU ms", "peak", "costs"), [row]) +
                 paragraphs(f"not modelled: {what}" for what in self.not_modelled))
 
-    def plot(self) -> Picture:
-        """Today and the prediction with its band, as an SVG."""
-        from ._pictures import bars
+    def _rows(self) -> list[dict[str, Any]]:
+        if self.declined is not None:
+            return [{"whatif": self.whatif, "declined": self.declined}]
+        return [{"whatif": self.whatif, "ms": self.ms, "low_ms": self.low_ms, "high_ms": self.high_ms, "speedup": self.speedup,
+                 "gain": self.gain, "gpu_ms": self.gpu_ms, "peak_bytes": self.peak_bytes, "fits": self.fits,
+                 "origin": self.origin, "validated": self.validated, "declined": None}]
 
-        today = self.ms * self.speedup
-        return bars([(self.whatif, self.low_ms, self.ms, self.high_ms)], today, self.whatif)
+    def _bars(self) -> tuple[list[Bar], float | None]:
+        return [(self.whatif, self.low_ms, self.ms, self.high_ms)], self.ms * self.speedup
+
+    def _title(self) -> str:
+        return self.whatif

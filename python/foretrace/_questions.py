@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Literal
 
 from ._advice import Advised, advised
 from ._core import page, recorded_ms, step_model
-from ._errors import DeclinedError, Error, told
+from ._errors import DeclinedError, Error, UsageError, told
 from ._export import Exported, export_step
 from ._optimize import Optimized, optimized
 from ._predictions import Prediction
@@ -20,6 +20,7 @@ from ._width import report_width
 if TYPE_CHECKING:
     from ._core import Graph as CoreGraph
     from ._core import Model as CoreModel
+    from ._gpus import Gpus
     from ._graph import Graph
     from ._trace import Trace
 
@@ -40,7 +41,8 @@ class StepQuestions:
     def predict(self, *whatifs: str | WhatIf, measured_ms: float | None = None) -> Prediction:
         """The step with all of these changes, one after another. None of them has to be implemented.
 
-        A change is written as on the command line, "batch:x=2", or is one of your own (foretrace.whatif). Predictions speak
+        A change is written as on the command line, "batch:x=2", or by its function, foretrace.batch(2), or is one of your own
+        (foretrace.whatif). Predictions speak
         of the step without the profiler; measured_ms as in `unprofiled`.
 
         >>> graph.predict("fused-optimizer", "cuda-graph", measured_ms=71.6)
@@ -133,6 +135,26 @@ class StepQuestions:
             return first
         after = self.predict(move, *whatifs, *faster, measured_ms=measured_ms)
         return first if after.declined is not None else after
+
+    def gpus(self, *whatifs: str | WhatIf, to: Iterable[str] = (), cpu: float | None = None,
+             host: str | os.PathLike[str] | None = None, prices: Mapping[str, float] | None = None,
+             sort: Literal["time", "cost", "value"] = "time", measured_ms: float | None = None) -> Gpus:
+        """The same step on several GPUs, with these changes: what `foretrace gpus` says.
+
+        to: names of `foretrace list devices` or device files; default all known ones. prices: USD per hour by name. cpu and
+        host as for `on`.
+
+        >>> print(step.gpus(to=["A100-SXM4-80GB", "H100-SXM5"], prices={"H100-SXM5": 2.49}))
+        """
+        from ._gpus import Gpus
+
+        if sort not in ("time", "cost", "value"):
+            raise told(UsageError, f"sort is 'time', 'cost' or 'value', not {sort!r}")
+        self._traced()
+        given_uses(whatifs)
+        return Gpus(*self._model(measured_ms).gpus(
+            [to] if isinstance(to, str) else list(to), [str(w) for w in whatifs], cpu, os.fspath(host or ""), dict(prices or {}),
+            sort, report_width()))
 
     def scale(self, workers: int, *whatifs: str | WhatIf, fabric: str | os.PathLike[str] | None = None,
               collectives: str | os.PathLike[str] | None = None, collectives_tag: str | None = None,

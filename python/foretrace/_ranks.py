@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import asdict
 from functools import cached_property
+from typing import Any
 
 from . import _core
 from ._report_rows import RankTime, rows
 from ._reports import Report
+from ._result import Bar, bar
 from ._width import report_width
 
 
@@ -24,6 +27,19 @@ class RanksReport(Report):
     def traced_ms(self) -> float:
         """From the earliest step start to the latest step end, on aligned clocks."""
         return float(self["traced_ms"])
+
+    @property
+    def ms(self) -> float:
+        return self.traced_ms
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [asdict(rank) for rank in self.ranks]
+
+    def _bars(self) -> tuple[list[Bar], float | None]:
+        return [bar(f"rank {rank.rank}", rank.step_ms) for rank in self.ranks], None
+
+    def _title(self) -> str:
+        return "the step of each rank"
 
     @property
     def replayed_ms(self) -> float:

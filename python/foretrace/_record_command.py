@@ -7,6 +7,7 @@ when it has ended, on standard error.
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import os
 import shutil
@@ -33,7 +34,13 @@ class _WrongUsageError(Exception):
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise _WrongUsageError(message)
+        unknown = message.removeprefix("unrecognized arguments: ")
+        raise _WrongUsageError(message if unknown == message else self.no_option(unknown.split()[0]))
+
+    def no_option(self, given: str) -> str:
+        name = given.partition("=")[0]
+        near = difflib.get_close_matches(name, self._option_string_actions, n=1)
+        return f"record has no option {name}" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def parse(args: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -53,7 +60,7 @@ def parse(args: list[str]) -> tuple[argparse.Namespace, list[str]]:
     if not command:
         raise _WrongUsageError("record needs a command to run")
     if command[0].startswith("-"):
-        raise _WrongUsageError(f"record has no option {command[0].partition('=')[0]}")
+        raise _WrongUsageError(parser.no_option(command[0]))
     try:
         split_suffix(options.output)
     except ValueError as error:
@@ -192,7 +199,8 @@ def notes(heard: Heard, command: list[str]) -> list[str]:
     if framework is None:
         return ["nothing was recorded: the program imported neither PyTorch nor JAX"]
     if "steps" in heard.marks:
-        return ["nothing was recorded: the program ended while its steps were still being told apart; --after 1 needs fewer"]
+        return ["nothing was recorded: the program ended while its steps were still being told apart; a smaller --after "
+                "needs fewer steps"]
     what = "no optimizer of torch.optim stepped" if framework == "PyTorch" else "no jitted function was called"
     return [f"nothing was recorded: {what}; where the step is compiled whole, put foretrace.record around the loop"]
 

@@ -47,6 +47,10 @@ def watch(jax: Any, program: Program) -> None:
             def _say(self, text: str) -> None:
                 program.status.say(text)
 
+            @property
+            def _too_short(self) -> str:
+                return program.too_short(self.steps_needed)
+
             def _at_exit(self) -> None:
                 failed = getattr(sys, "last_type", None)
                 if failed is not None:

@@ -41,13 +41,19 @@ class Program:
 
     def __init__(self, options: dict[str, Any], status: Status) -> None:
         self.options, self.status = options, status
-        self._borders = StepBorders(options["after"])
+        # The recorder's own warm-up step is the last of those that are skipped.
+        self._skipped = max(2, options["after"] - 1)
+        self._borders = StepBorders(self._skipped)
         self._recording: _Recording | None = None
         self._claimed: str | None = None
         self._seen = False
         self.off = False  # nothing more to do here
         self._pid = os.getpid()
         _recorder_output.SCRATCH_PREFIX = f".foretrace-{options['id']}-"
+
+    def too_short(self, recorder_needs: int) -> str:
+        """What a program that ended too early has to know, in the options of the command."""
+        return f"This recording needs {recorder_needs + self._skipped} steps; smaller --after and --measure need fewer"
 
     def event(self, key: Hashable, make: Callable[[dict[str, Any]], _Recording]) -> None:
         """Something that may end a step has happened. `make`: the recorder for it."""
@@ -123,6 +129,10 @@ def torch_recorder(options: dict[str, Any]) -> _Recording:
 
         def _say(self, text: str) -> None:
             program().status.say(text)
+
+        @property
+        def _too_short(self) -> str:
+            return program().too_short(self.steps_needed)
 
         def _at_exit(self) -> None:
             failed = getattr(sys, "last_type", None)

@@ -89,7 +89,7 @@ class JaxRecorder(LoopRecorder):
         self._clean_up()
         if phase != "not started":
             self._say(f"the loop ended in phase '{phase}' before a step was traced, so there is no trace to write. "
-                      f"This recording needs {self.steps_needed} steps; smaller warmup= and measure= need fewer")
+                      f"{self._too_short}")
 
     # -- phases
 

@@ -28,6 +28,11 @@ class LoopRecorder:
         return str(getattr(self._phase, "value", self._phase))
 
     @property
+    def _too_short(self) -> str:
+        """What a loop that ended too early has to know."""
+        return f"This recording needs {self.steps_needed} steps; smaller warmup= and measure= need fewer"
+
+    @property
     def steps_needed(self) -> int:
         """Steps a loop must run for a complete recording."""
         return sum(self._counts.values())

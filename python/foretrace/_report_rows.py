@@ -40,6 +40,11 @@ class PhaseTime:
     cpu_ms: float
     gpu_tasks: int
 
+    @property
+    def ms(self) -> float:
+        """GPU time."""
+        return self.gpu_ms
+
 
 @dataclass(frozen=True)
 class LayerTime:
@@ -54,6 +59,11 @@ class LayerTime:
     cpu_ms: float
     gpu_tasks: int
 
+    @property
+    def ms(self) -> float:
+        """GPU time."""
+        return self.gpu_ms
+
 
 @dataclass(frozen=True)
 class OperationTime:
@@ -64,6 +74,11 @@ class OperationTime:
     gpu_ms: float
     cpu_ms: float
     gpu_tasks: int
+
+    @property
+    def ms(self) -> float:
+        """GPU time."""
+        return self.gpu_ms
 
 
 @dataclass(frozen=True)
@@ -76,6 +91,10 @@ class KernelTime:
     total_ms: float
     mean_us: float
     share: float
+
+    @property
+    def ms(self) -> float:
+        return self.total_ms
 
 
 @dataclass(frozen=True)
@@ -95,6 +114,10 @@ class ReplayedStep:
     tasks: int
     dependencies: int
 
+    @property
+    def ms(self) -> float:
+        return self.traced_ms
+
     def __str__(self) -> str:
         return f"{self.step}: {self.replayed_ms:.3f} ms replayed, {self.traced_ms:.3f} ms traced, {self.error_pct:+.2f} %"
 
@@ -111,3 +134,7 @@ class RankTime:
     transfer_ms: float
     arrived_last: int  # at so many collectives
     critical_ms: float  # of the job's critical path
+
+    @property
+    def ms(self) -> float:
+        return self.step_ms

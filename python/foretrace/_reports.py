@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from functools import cached_property
 from html import escape
 from typing import Any
 
 from . import _core
 from ._report_rows import Finding, KernelTime, LayerTime, OperationTime, PhaseTime, ReplayedStep, rows
+from ._result import Bar, Result, bar
 from ._trace import Trace, load
 from ._width import report_width
 
 
-class Report(Mapping[str, Any]):
+class Report(Result, Mapping[str, Any]):
     """A report: `print(report)` shows the text the command line prints. What is asked for most has a property of its own;
     `report["key"]` gives any value of the JSON form."""
 
@@ -74,9 +76,44 @@ class Doctor(Report):
         """What it lacks or is odd about it, heaviest first."""
         return rows(Finding, self["findings"])
 
+    @property
+    def ms(self) -> float | None:
+        """The median step as traced; None where no step was found."""
+        steps = sorted(float(s["traced_ms"]) for s in self["steps"])
+        return steps[(len(steps) - 1) // 2] if steps else None
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """One row for each finding."""
+        return [asdict(finding) for finding in self.findings]
+
+    def _bars(self) -> tuple[list[Bar], float | None]:
+        return [bar(s["step"], s["traced_ms"]) for s in self["steps"]], None
+
+    def _title(self) -> str:
+        return "the steps of the trace"
+
 
 class Summary(Report):
     """Where the time of one step goes."""
+
+    def __init__(self, text: str, raw: str, top: int = 10) -> None:
+        super().__init__(text, raw)
+        self._top = top
+
+    @property
+    def ms(self) -> float:
+        """The step without the profiler; as traced where no graph could be built."""
+        return self.traced_ms if self.unprofiled_ms is None else self.unprofiled_ms
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """One row for each kernel."""
+        return [asdict(kernel) for kernel in self.kernels]
+
+    def _bars(self) -> tuple[list[Bar], float | None]:
+        return [bar(kernel.kernel, kernel.total_ms) for kernel in self.kernels[:self._top]], None
+
+    def _title(self) -> str:
+        return f"the longest kernels of {self.step}"
 
     @property
     def step(self) -> str:
@@ -128,8 +165,8 @@ class Summary(Report):
                 ("" if self.unprofiled_ms is None else f", {self.unprofiled_ms:.2f} ms without the profiler") + ".", self.bottleneck or ""]
         layers = [(r["layer"], r["type"], r["gpu_ms"], r["cpu_ms"]) for r in self["layers"]]
         kernels = [(r["kernel"][:90], r["launches"], r["total_ms"]) for r in self["kernels"]]
-        return (paragraphs(said) + html_table(("layer", "type", "GPU ms", "CPU ms"), layers) +
-                html_table(("kernel", "launches", "ms"), kernels))
+        return (paragraphs(said) + html_table(("layer", "type", "GPU ms", "CPU ms"), layers, most=self._top) +
+                html_table(("kernel", "launches", "ms"), kernels, most=self._top))
 
     @cached_property
     def phases(self) -> tuple[PhaseTime, ...]:
@@ -157,6 +194,21 @@ class Replay(Report):
     @cached_property
     def steps(self) -> tuple[ReplayedStep, ...]:
         return rows(ReplayedStep, self["steps"])
+
+    @property
+    def ms(self) -> float:
+        """The median step without the profiler."""
+        return self.unprofiled_ms
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [asdict(step) for step in self.steps]
+
+    def _bars(self) -> tuple[list[Bar], float | None]:
+        return [bar(f"{step.step}, {how}", ms) for step in self.steps
+                for how, ms in (("traced", step.traced_ms), ("replayed", step.replayed_ms))], None
+
+    def _title(self) -> str:
+        return "steps as traced and as replayed"
 
     @property
     def mean_abs_error_pct(self) -> float:
@@ -209,7 +261,7 @@ def summary(source: str | os.PathLike[str] | Trace, step: int | None = None, sam
     samples: samples a step works on, for samples per second.
     top: rows shown of each long table (the JSON form has them all).
     """
-    return Summary(*_core.summary(_trace_of(source)._core, step, samples, report_width(), top))
+    return Summary(*_core.summary(_trace_of(source)._core, step, samples, report_width(), top), top)
 
 
 def replay(source: str | os.PathLike[str] | Trace, step: int | None = None, *, measured_ms: float | None = None) -> Replay:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,8 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Step:
-    """A training iteration. Times in ns, on the scale of Trace.start."""
+class StepRow:
+    """A training iteration as a row of `trace.steps`; `trace.step(row)` is the step itself. Times in ns, on the scale of Trace.start."""
 
     name: str  # "ProfilerStep#4"
     number: int
@@ -104,11 +107,15 @@ class StepCandidate:
     median: int  # ns
     gpu_share: float  # of the trace's GPU time, launched inside of it
 
+    @property
+    def ms(self) -> float:
+        return self.median / 1e6
 
-class Steps(Sequence[Step]):
+
+class Steps(Sequence[StepRow]):
     """The steps of a trace by start time, and how they were found."""
 
-    def __init__(self, source: str, steps: list[Step], median: int | None, marked_by: str = "") -> None:
+    def __init__(self, source: str, steps: list[StepRow], median: int | None, marked_by: str = "") -> None:
         self.marked_by = marked_by
         """The ranges they were found by; empty where no name decided."""
         self.source = source
@@ -117,7 +124,7 @@ class Steps(Sequence[Step]):
         self._median = median
 
     @property
-    def median(self) -> Step:
+    def median(self) -> StepRow:
         """The step reports use by default: the median by duration, of an even count the lower one."""
         if self._median is None:
             raise IndexError("the trace has no timed event, and so no step")
@@ -127,14 +134,20 @@ class Steps(Sequence[Step]):
         return len(self._steps)
 
     @overload
-    def __getitem__(self, index: int) -> Step: ...
+    def __getitem__(self, index: int) -> StepRow: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Step]: ...
+    def __getitem__(self, index: slice) -> list[StepRow]: ...
     def __getitem__(self, index: Any) -> Any:
         return self._steps[index]
 
-    def __iter__(self) -> Iterator[Step]:
+    def __iter__(self) -> Iterator[StepRow]:
         return iter(self._steps)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row for each step: name, number, ms, start, end (ns)."""
+        import pandas as pd
+
+        return pd.DataFrame([{"step": s.name, "number": s.number, "ms": s.ms, "start": s.start, "end": s.end} for s in self])
 
     def __repr__(self) -> str:
         rows = "".join(f"\n  {s.name}: {s.ms:.3f} ms" for s in self._steps)

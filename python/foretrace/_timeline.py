@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas
 
     from ._graph import Graph
+    from ._pictures import Picture
 
 # Longer steps would leave 64-bit nanoseconds when repeated; 18 years are enough for one.
 _LONGEST_NS = 2.0 ** 59
@@ -51,6 +52,10 @@ class Timeline:
     @property
     def step_ms(self) -> float:
         return self.step / 1e6
+
+    @property
+    def ms(self) -> float:
+        return self.step_ms
 
     @property
     def copies(self) -> int:
@@ -94,6 +99,10 @@ class Timeline:
         from ._graph_frames import timeline_to_pandas
 
         return timeline_to_pandas(self, tasks)
+
+    def plot(self) -> Picture:
+        """Where the time goes, as an SVG: the picture of `breakdown()`."""
+        return self.breakdown().plot()
 
 
 def simulate(graph: Graph, cost: ArrayLike | None) -> Timeline:

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from ._tables import Category, Device, Distributed, Lane, Problem, Step, StepCandidate, Steps, Strings
+from ._tables import Category, Device, Distributed, Lane, Problem, StepCandidate, StepRow, Steps, Strings
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-    from ._graph import Graph
+    from ._step import Step
 
 ABSENT: int = _core.ABSENT
 """Marks an integer (correlation, external_id, fields of side tables) that an event does not carry."""
@@ -139,7 +139,7 @@ class Trace:
     @cached_property
     def steps(self) -> Steps:
         source, steps, median, marked_by = self._core.steps()
-        return Steps(source, [Step(**s) for s in steps], median, marked_by)
+        return Steps(source, [StepRow(**s) for s in steps], median, marked_by)
 
     def steps_by(self, name: str) -> Steps:
         """The steps by ranges of this name (a pattern with *, or without its numbers), instead of those found.
@@ -147,7 +147,7 @@ class Trace:
         Graphs and predictions follow the steps the trace was loaded with: `foretrace.load(path, steps_by=name)`.
         """
         source, steps, median, marked_by = self._core.steps_by(name)
-        return Steps(source, [Step(**s) for s in steps], median, marked_by)
+        return Steps(source, [StepRow(**s) for s in steps], median, marked_by)
 
     @cached_property
     def step_candidates(self) -> list[StepCandidate]:
@@ -241,7 +241,7 @@ class Trace:
 
     # -- selections
 
-    def select(self, kind: str | None = None, *, name: str | None = None, step: Step | None = None) -> NDArray[np.int64]:
+    def select(self, kind: str | None = None, *, name: str | None = None, step: StepRow | Step | None = None) -> NDArray[np.int64]:
         """Indices of events of a kind (one of foretrace.KINDS), with exactly this name, starting within a step."""
         mask = np.ones(len(self), dtype=bool)
         if kind is not None:
@@ -341,15 +341,15 @@ class Trace:
 
     # -- the graph
 
-    def step(self, number: int | Step | None = None, *, without: Iterable[str] = (), device_gaps: bool = True,
-             strict: bool = False) -> Graph:
-        """The graph of a step: its tasks, and why each cannot start earlier.
+    def step(self, number: int | StepRow | Step | None = None, *, without: Iterable[str] = (), device_gaps: bool = True,
+             strict: bool = False) -> Step:
+        """A step: its graph (its tasks, and why each cannot start earlier), and what can be asked about it.
 
         number: that in ProfilerStep#N, or one of `steps`; default the median step.
         For studies: without leaves out reasons (names of foretrace.DEPENDENCY_KINDS), device_gaps=False the device's own
         gaps between tasks, and strict=True replaces delays that no rule explains by the usual ones.
         """
-        from ._graph import build
+        from ._step import build
 
         return build(self, self._graphs, number, without, device_gaps, strict)
 

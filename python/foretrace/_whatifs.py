@@ -12,6 +12,7 @@ from . import _core
 from ._contract import USUAL_PARTS, Changes, Effort, Need, Parts, Stage
 from ._draft import Draft
 from ._errors import DeclinedError, Error
+from ._uses import text_of, written
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Parameter:
     required: bool
     default: Any = None
     choices: tuple[str, ...] = ()  # the only values allowed, when not empty
+    type: str = "text"  # "text" or "number"
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class WhatIf:
 
     def use(self, **parameters: Any) -> str:
         """A use of it as the command line writes it: `half_batchnorm.use(x=0.4)` is "half-batchnorm:x=0.4"."""
-        return _written(self.name, parameters)
+        return written(self.name, parameters)
 
     def __str__(self) -> str:
         return self.name
@@ -63,6 +65,8 @@ class WhatIf:
 
 _own: dict[str, WhatIf] = {}
 """What-ifs of the user, by name."""
+_applied: dict[int, Callable[[_core.Draft, dict[str, str]], None]] = {}
+"""What each of the user's does to a draft, by the id the library knows it by. The library holds no reference to them."""
 
 # Set by the command line, which has nobody to raise an exception to: told of a failure, it gives the reason to decline with.
 on_failure: Callable[[WhatIf, Exception], str] | None = None
@@ -116,6 +120,8 @@ def given_uses(uses: Iterable[str | WhatIf]) -> list[str | int]:
         elif isinstance(use, str):
             given.append(use)
         else:
+            if getattr(use, "__module__", "") == "foretrace._changes":
+                raise TypeError(f"foretrace.{use.__name__} is a function: write foretrace.{use.__name__}(…)")
             raise TypeError(f"a what-if is a text like 'batch:x=2' or made by foretrace.whatif, not {type(use).__name__}")
     _core.check_uses(given)
     return given
@@ -134,12 +140,19 @@ def _add(own: WhatIf) -> int:
                 raise
             raise DeclinedError(on_failure(own, error)) from error
 
-    return _core.add_whatif(
+    made = _core.add_whatif(
         name=own.name, about=own.about, assumes=own.assumes, source=own.source, not_modelled=own.not_modelled,
         needs=list(own.needs), changes=own.changes, parts=(own.parts.cpu, own.parts.gpu, own.parts.memory), code=own.code,
-        effort=own.effort, stage=own.stage, advise=list(own.advise), function=apply,
-        parameters=[(p.name, p.about, "" if p.default is None else _text_of(p.default), p.required, list(p.choices),
+        effort=own.effort, stage=own.stage, advise=list(own.advise),
+        parameters=[(p.name, p.about, "" if p.default is None else text_of(p.default), p.required, list(p.choices),
                      _NUMBERS.get(kinds[p.name], "text")) for p in own.parameters])
+    _applied[made] = apply
+    return made
+
+
+def apply_own(made: int, draft: _core.Draft, texts: dict[str, str]) -> None:
+    """Called by the library: makes the change of one of the user's what-ifs."""
+    _applied[made](draft, texts)
 
 
 def _texts(given: Iterable[Any]) -> tuple[Any, ...]:
@@ -163,10 +176,6 @@ def _kind_of(p: Parameter) -> Callable[[str], Any]:
     return type(p.default) if type(p.default) in (int, float) else str
 
 
-def _text_of(value: Any) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
-
-
 def _parameters_of(name: str, function: Callable[..., None], abouts: dict[str, str]) -> tuple[Parameter, ...]:
     declared = list(inspect.signature(function).parameters.values())
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -181,7 +190,8 @@ def _parameters_of(name: str, function: Callable[..., None], abouts: dict[str, s
     choices = _choices_of(function)
     return tuple(
         Parameter(p.name, abouts.get(p.name, ""), p.default is p.empty, None if p.default is p.empty else p.default,
-                  ("0", "1") if isinstance(p.default, bool) else choices.get(p.name, ()))
+                  ("0", "1") if isinstance(p.default, bool) else choices.get(p.name, ()),
+                  "number" if type(p.default) in (int, float) else "text")
         for p in declared[1:])
 
 
@@ -192,11 +202,3 @@ def _choices_of(function: Callable[..., None]) -> dict[str, tuple[str, ...]]:
         return {}
     return {name: tuple(str(v) for v in typing.get_args(hint)) for name, hint in hints.items()
             if typing.get_origin(hint) is typing.Literal}
-
-
-def _written(name: str, parameters: Mapping[str, Any]) -> str:
-    pairs = []
-    for key, value in parameters.items():
-        text = "|".join(map(_text_of, value)) if isinstance(value, (list, tuple)) else _text_of(value)
-        pairs.append(f"{key}='{text}'" if any(c in text for c in ",:=") else f"{key}={text}")
-    return name + (":" + ",".join(pairs) if pairs else "")

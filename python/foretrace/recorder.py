@@ -277,7 +277,7 @@ class Recorder(LoopRecorder):
         return [] if finder is None else finder.stop()
 
     def _end_early(self) -> None:
-        phase, needed = self._phase, self.steps_needed
+        phase = self._phase
         if phase is _Phase.OBSERVE:
             self._missing.append("execution trace: the loop ended before the step that was to be observed")
             self._write(complete=False)
@@ -295,7 +295,7 @@ class Recorder(LoopRecorder):
             what = "nothing was timed" if measured is None else f"a step takes {measured:.3f} ms"
         self._clean_up()
         self._say(f"the loop ended in phase '{phase.value}' before a step was traced, so there is no trace to write; {what}. "
-              f"This recording needs {needed} steps; smaller warmup= and measure= need fewer")
+              f"{self._too_short}")
 
     def _write(self, complete: bool) -> None:
         traced = [(b - a) * 1e3 for a, b in zip(self._traced, self._traced[1:])]

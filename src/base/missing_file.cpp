@@ -40,6 +40,11 @@ fs::path existing_part(fs::path path) {
 
 Error missing_file(const std::string& path) {
   Error out{ErrorCode::kUnreadable, "no such file or folder", path, Error::kNoOffset, {}};
+  if (path.empty()) {
+    out.message = "the name of a file is empty";
+    out.hint = "a shell variable that is not set gives an empty name";
+    return out;
+  }
   const fs::path wanted(path);
   const fs::path folder = wanted.parent_path();
   std::error_code error;

@@ -63,6 +63,11 @@ std::string bash() {
       "# bash completion for foretrace:  source <(foretrace completion bash)\n"
       "_foretrace() {\n"
       "  local word=\"${COMP_WORDS[COMP_CWORD]}\" previous=\"${COMP_WORDS[COMP_CWORD-1]}\" verb='' i\n"
+      "  # bash splits amp:dtype=bf16 at : and =\n"
+      "  for ((i = COMP_CWORD; i > 1; i--)); do\n"
+      "    [[ ${COMP_WORDS[i]} == [:=]* || ${COMP_WORDS[i-1]} == *[:=] ]] || break\n"
+      "    word=\"${COMP_WORDS[i-1]}$word\"\n"
+      "  done\n"
       "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
       "    case \"${COMP_WORDS[i]}\" in\n";
   out += fmt::format("      {}) verb=\"${{COMP_WORDS[i]}}\"; break ;;\n", fmt::join(verb_names(), "|"));
@@ -93,10 +98,15 @@ std::string bash() {
     out += chosen;
     out += "      esac ;;\n";
   }
+  out += "  esac\n";
+  out += fmt::format("  if [[ $word == *:* ]]; then words='{}' files=''; fi\n", joined(parameter_words()));
   out +=
-      "  esac\n"
       "  if [[ $word == -* ]]; then words=$options files=''; fi\n"
       "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+      "  if [[ $word == *:* ]]; then\n"
+      "    COMPREPLY=(\"${COMPREPLY[@]#\"${word%\"${word##*[:=]}\"}\"}\")\n"
+      "    [[ ${COMPREPLY[*]} == *= ]] && compopt -o nospace 2>/dev/null\n"
+      "  fi\n"
       "  if [[ -n $files ]]; then\n"
       "    compopt -o filenames 2>/dev/null\n"
       "    COMPREPLY+=($(compgen -f -- \"$word\"))\n"
@@ -124,7 +134,10 @@ std::string zsh() {
       "    verb)\n"
       "      local -a names=(\n";
   for (const Verb& verb : verbs()) out += fmt::format("        '{}:{}'\n", verb.name, zsh_text(verb.about));
-  out += "      )\n      _describe verb names ;;\n    rest)\n      case $words[1] in\n";
+  out += "      )\n      _describe verb names ;;\n    rest)\n";
+  out += fmt::format("      if [[ $words[CURRENT] == *:* ]]; then compadd -S '' -- {}; return; fi\n",
+                     joined(parameter_words()));
+  out += "      case $words[1] in\n";
   for (const Verb& verb : verbs()) {
     out += fmt::format("        {})\n          _arguments", verb.name);
     for (const Option& option : all_options(verb)) {
@@ -156,6 +169,8 @@ std::string zsh() {
 
 std::string fish() {
   std::string out = "# fish completion for foretrace:  foretrace completion fish | source\n";
+  out += fmt::format("complete -c foretrace -f -n 'string match -q \"*:*\" -- (commandline -ct)' -a '{}'\n",
+                     joined(parameter_words()));
   const std::string names = joined(verb_names());
   for (const Verb& verb : verbs()) {
     out += fmt::format("complete -c foretrace -f -n 'not __fish_seen_subcommand_from {}' -a {} -d '{}'\n", names,

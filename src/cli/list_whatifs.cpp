@@ -51,6 +51,7 @@ void write_json(report::JsonWriter& json, const WhatIfs& whatifs) {
     json.key("parameters").begin_array();
     for (const whatif::Parameter& p : w.parameters) {
       json.begin_object().member("name", p.name).member("about", p.about).member("default", p.default_value);
+      json.member("type", p.type == whatif::ParameterType::kNumber ? "number" : "text");
       json.member("required", p.required).member("choices", p.choices).end_object();
     }
     json.end_array().member("assumes", w.assumes).member("needs", to_string(w.needs)).member("source", w.source);

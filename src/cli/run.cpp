@@ -15,6 +15,7 @@
 #include "base/install_hint.hpp"
 #include "base/readable.hpp"
 #include "base/suggest.hpp"
+#include "cli/colour.hpp"
 #include "cli/errors.hpp"
 #include "cli/help.hpp"
 #include "cli/inputs.hpp"
@@ -163,6 +164,12 @@ tl::unexpected<Error> unknown_verb(const std::string& word) {
   return fail(ErrorCode::kUsage, fmt::format("there is no verb '{}'", word), hint);
 }
 
+// Whether the answer is a text to read, not a file for a program.
+bool for_people(const Verb& verb, const Values& values) {
+  const bool writes_data = verb.name == "export" || verb.name == "report" || verb.name == "graph";
+  return (verb.shares & kReading) != 0 && !writes_data && !values.flag("json") && !values.flag("markdown");
+}
+
 Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal& terminal,
                          const Extensions& extensions) {
   Request request;
@@ -248,7 +255,12 @@ Result<Answer> dispatch(const std::vector<std::string>& args, const Terminal& te
   if (help) return help_answer(verb_help(*verb, terminal.width), json);
   FORETRACE_TRY(const Values values, parse(*verb, rest));
   output = values.text("output");
-  return answer_of(*verb, values, terminal, extensions);
+  FORETRACE_TRY(Answer answer, answer_of(*verb, values, terminal, extensions));
+  const bool to_terminal = terminal.colour && (!output || *output == "-");
+  if (for_people(*verb, values) && wants_colour(values.text("color").value_or("auto"), to_terminal)) {
+    answer.body = coloured(answer.body);
+  }
+  return answer;
 }
 
 int print_error(const Error& error, bool json, const Terminal& terminal) {

@@ -46,6 +46,8 @@ Terminal standard_terminal() {
   terminal.err_is_terminal = ::isatty(STDERR_FILENO) != 0;
   terminal.width = std::clamp(terminal_width(terminal.width), kNarrowest, kWidest);
   terminal.utf8 = speaks_utf8();
+  // https://no-color.org: set and not empty
+  terminal.colour = ::isatty(STDOUT_FILENO) != 0 && variable("NO_COLOR").empty() && variable("TERM") != "dumb";
   return terminal;
 }
 

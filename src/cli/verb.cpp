@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 
@@ -16,7 +17,7 @@ using enum ValueType;
 
 const std::vector<Option> kOutputOptions{
     flag("json", "print JSON instead of text, whatever the exit code"),
-    option(kFile, "output", "FILE", "", "write to FILE instead of standard output").letter_is('o'),
+    output_option("", "write to FILE instead of standard output"),
     flag("help", "show this help").letter_is('h'),
 };
 
@@ -50,7 +51,10 @@ const std::vector<Group>& groups() {
                "the range that encloses one step: its name, or a pattern with *"),
         flag("strict", "fail on any record that cannot be used, instead of counting it"),
         option(kInteger, "threads", "N", "all cores", "threads to read with; the result is the same").at_least(0),
-        flag("quiet", "no progress bar and no notes on standard error").letter_is('q')}},
+        flag("quiet", "no progress bar and no notes on standard error").letter_is('q'),
+        option(kText, "color", "WHEN", "auto",
+               "colour headings and verdicts; auto: on a terminal, unless NO_COLOR is set")
+            .one_of({"auto", "always", "never"})}},
   };
   return all;
 }
@@ -75,7 +79,7 @@ Option top_option() {
 }
 
 Option batch_option() {
-  return option(kNumber, "batch", "N", "", "samples in the traced step, to print samples per second").at_least(0);
+  return option(kNumber, "batch", "N", "", "samples in the traced step, to print samples per second").at_least(1);
 }
 
 Option residuals_option() {
@@ -121,7 +125,29 @@ std::vector<Option> all_options(const Verb& verb) {
   for (const Group& group : groups()) {
     if ((verb.shares & group.bit) != 0) options = options + group.options;
   }
-  return options + kOutputOptions;
+  // A verb may describe one of these itself: -o of `report` has a default.
+  for (const Option& shared : kOutputOptions) {
+    const bool own = std::any_of(verb.options.begin(), verb.options.end(),
+                                 [&](const Option& option) { return option.name == shared.name; });
+    if (!own) options.push_back(shared);
+  }
+  return options;
+}
+
+Option output_option(std::string otherwise, std::string about) {
+  return option(kFile, "output", "FILE", std::move(otherwise), std::move(about)).letter_is('o');
+}
+
+std::vector<std::string> parameter_words() {
+  std::vector<std::string> words;
+  for (const whatif::WhatIf* w : whatif::all_whatifs()) {
+    for (const whatif::Parameter& p : w->parameters) {
+      const std::string begin = fmt::format("{}:{}=", w->name, p.name);
+      if (p.choices.empty()) words.push_back(begin);
+      for (const std::string& choice : p.choices) words.push_back(begin + choice);
+    }
+  }
+  return words;
 }
 
 const std::vector<Option>& shared_options() {

@@ -159,6 +159,10 @@ Option ray_option(std::string about);
 std::vector<Option> network_options();
 /// Names for the shell to offer.
 std::vector<std::string> whatif_names();
+/// What may follow the name of a what-if: "amp:dtype=bf16", "batch:x=".
+std::vector<std::string> parameter_words();
+/// -o of a verb that writes something other than its answer, or has a default.
+Option output_option(std::string otherwise, std::string about);
 std::vector<std::string> device_names();
 std::vector<Option> operator+(std::vector<Option> some, const std::vector<Option>& more);
 

@@ -103,7 +103,6 @@ Verb compare_verb() {
                       .one_of({"pass", "fail"}),
                   option(kText, "whatif", "WHATIF", "",
                          "predict BEFORE with this change and compare with AFTER; several are stacked")
-                      .letter_is('w')
                       .suggesting(whatif_names())
                       .repeated(),
                   option(kFile, "before", "FILE", "", "another recording of BEFORE").repeated(),

@@ -92,9 +92,8 @@ Verb export_verb() {
                      Argument::kAny,
                      {},
                      whatif_names()}},
-      .options = {option(ValueType::kText, "format", "FORMAT", "perfetto", "what to write")
-                      .letter_is('f')
-                      .one_of(format_names())},
+      .options = {option(ValueType::kText, "format", "FORMAT", "perfetto", "what to write").one_of(format_names()),
+                  output_option("standard output", "the file to write, compressed when its name ends with .gz")},
       .examples = {{"foretrace export trace.json.gz -o timeline.json.gz", "then open it in ui.perfetto.dev"},
                    {"foretrace export trace.json.gz amp fused-optimizer -o predicted.json.gz",
                     "with two changes applied"},

@@ -6,7 +6,8 @@
 #include "base/text.hpp"
 #include "cli/inputs.hpp"
 #include "cli/verbs.hpp"
-#include "report/gpus.hpp"
+#include "foretrace/analysis/gpus.hpp"
+#include "foretrace/report/report.hpp"
 
 namespace foretrace::cli {
 namespace {

@@ -21,7 +21,8 @@ Verb record_verb() {
                   flag("execution-trace", "also keep PyTorch's execution trace, the identity of every tensor"),
                   flag("cuda",
                        "record the program's CUDA calls, whatever made them, instead of PyTorch's or JAX's events"),
-                  flag("quiet", "say nothing at the end").letter_is('q')},
+                  flag("quiet", "say nothing at the end").letter_is('q'),
+                  output_option("foretrace.json.gz", "the trace to write; with several ranks, one file for each")},
       .examples = {
           {"foretrace record -- python train.py", "31 steps or more; then: foretrace doctor foretrace.json.gz"},
           {"foretrace record -o run/out.json.gz -- torchrun --nproc-per-node 8 train.py --epochs 1",

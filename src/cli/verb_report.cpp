@@ -104,7 +104,8 @@ Verb report_verb() {
                          "a price list for other GPUs: device,usd_per_hour,provider,date"),
                   option(kFile, "before", "FILE", "",
                          "an older recording, or a folder of them: the page also says what changed since")
-                      .repeated()},
+                      .repeated(),
+                  output_option("report.html", "the page to write; - for standard output")},
       .examples = {{"foretrace report trace.json.gz -o report.html", "the step and what would make it faster"},
                    {"foretrace report trace.json.gz amp fused-optimizer -o report.html", "these changes"},
                    {"foretrace report traces/ -o report.html", "all ranks of a job"}},

@@ -1,10 +1,11 @@
-#include "report/gpus.hpp"
+#include "foretrace/analysis/gpus.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/readable.hpp"
+#include "foretrace/report/report.hpp"
 #include "report/prediction_parts.hpp"
 #include "report/text_table.hpp"
 #include "report/verdict.hpp"

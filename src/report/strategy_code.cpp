@@ -11,6 +11,7 @@
 #include "foretrace/report/report.hpp"
 #include "report/code_communication.hpp"
 #include "report/inference_script.hpp"
+#include "whatif/model/fitting.hpp"
 #include "whatif/model/script.hpp"
 
 namespace foretrace::report {
@@ -280,6 +281,10 @@ std::string pytorch_script(const OptimizeReport& report) { return Script(report,
 
 std::string script_for(const graph::StepNature& step, const OptimizeReport& report) {
   return Script(report, !step.infers()).write();
+}
+
+std::string script_for(const analysis::Baseline& baseline, const OptimizeReport& report) {
+  return script_for(whatif::nature_of(baseline.model), report);
 }
 
 }  // namespace foretrace::report

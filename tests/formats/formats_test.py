@@ -480,7 +480,7 @@ class Xla(Folder):
         costs = []
         for more in ((), ("batch:x=2",)):
             out = self.folder / "step.csv"
-            run("export", path, *more, "-f", "csv", "-o", out)
+            run("export", path, *more, "--format", "csv", "-o", out)
             rows = list(csv.DictReader(out.read_text().splitlines()))
             costs.append({r["name"]: int(r["cost_ns"]) for r in rows if r["device"] and r["name"].split("_")[0] in ("wrapped", "loop")})
         was, now = costs

@@ -190,7 +190,7 @@ def test_notes(graph):
 
 
 def test_repr(graph, timeline):
-    assert repr(graph).startswith("<foretrace.Graph 'ProfilerStep#4': 15,008 tasks on ")
+    assert repr(graph).startswith("<foretrace.Step 'ProfilerStep#4': 15,008 tasks on ")
     assert repr(graph).endswith("80.562 ms traced>")
     assert repr(timeline) == "<foretrace.Timeline 'ProfilerStep#4': 80.562 ms simulated, 80.562 ms traced>"
 

@@ -117,7 +117,7 @@ class TestEveryVerb:
         (one,) = [w for w in self.said("list", "whatifs", "--plugin", full)["whatifs"] if w["name"] == "half-batchnorm"]
         assert one["needs"] == "a backward pass; memory events" and one["changes"] == "kernels"
         assert one["parts"] == {"cpu": "unchanged", "gpu": "modelled", "memory": "modelled"}
-        assert one["parameters"] == [{"name": "x", "about": "factor on their time", "default": "0.5", "required": False, "choices": []}]
+        assert one["parameters"] == [{"name": "x", "about": "factor on their time", "default": "0.5", "type": "number", "required": False, "choices": []}]
         assert one["effort"] == "one line" and one["advise"] == ["half-batchnorm:x=0.1"] and one["validated"] is False
         status, out, _ = command("list", "whatifs", "half-batchnorm", "--plugin", full)
         assert status == 0 and "factor on their time; default 0.5" in out and "memory modelled" in out

@@ -6,10 +6,11 @@
 
 #include <algorithm>
 
+#include "foretrace/analysis/gpus.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/parallel.hpp"
-#include "report/gpus.hpp"
 #include "report/scale.hpp"
 #include "search/communication.hpp"
 #include "search/evaluate.hpp"

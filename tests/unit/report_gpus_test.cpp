@@ -8,8 +8,9 @@
 #include <fstream>
 #include <string>
 
+#include "foretrace/analysis/gpus.hpp"
+#include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
-#include "report/gpus.hpp"
 #include "whatif/rewrite/moved_collectives.hpp"
 
 namespace foretrace::report {

@@ -24,6 +24,7 @@ struct Terminal {
   bool err_is_terminal = false;  ///< a progress bar may be drawn
   std::size_t width = 100;       ///< columns for text
   bool utf8 = true;
+  bool colour = false;  ///< standard output is a terminal that shows colours, and NO_COLOR is not set
 };
 
 /// Standard output and error; the width of the terminal, else COLUMNS, else 100; ASCII where the locale asks for it.

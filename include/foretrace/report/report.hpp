@@ -20,6 +20,7 @@
 // Include the header of what you render: analysis/{summary,doctor,replay,ranks}.hpp, compare/compare.hpp, ranks/job.hpp.
 namespace foretrace::analysis {
 struct DoctorReport;
+struct GpusReport;
 struct RanksReport;
 struct SummaryReport;
 struct TraceReplay;
@@ -69,6 +70,12 @@ std::string to_json(const OptimizeReport& report);
 std::string strategy_json(const search::Strategy& strategy);
 /// A short PyTorch script that switches the strategy on; a comment on every line gives its predicted gain.
 std::string pytorch_script(const OptimizeReport& report);
+/// The script for what the step of the baseline does: one that trains, or one that runs a model without training it.
+std::string script_for(const analysis::Baseline& baseline, const OptimizeReport& report);
+
+/// `gpus`: the same step on other GPUs.
+std::string to_text(const analysis::GpusReport& report, const TextStyle& style);
+std::string to_json(const analysis::GpusReport& report);
 
 /// `summary`: where the time of one step goes.
 std::string to_text(const analysis::SummaryReport& report, const TextStyle& style = {});

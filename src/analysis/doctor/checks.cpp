@@ -24,6 +24,12 @@ Maybe no_kernels(const Facts& f) {
     return Finding{"other_accelerator", Weight::kBlocks, fmt::format("this is the profile of a {}", other),
                    "foretrace has models of GPUs only: it can show the timeline, and predict nothing from it.", ""};
   }
+  // The profiler lists the GPUs of the machine, and CUDA calls are recorded with kernels: neither is there without a GPU.
+  if (!f.trace->partial && f.trace->devices.empty() && f.of(EventKind::kRuntime) == 0 && f.of(EventKind::kOp) > 0) {
+    return Finding{"no_kernels", Weight::kBlocks, "the step ran on a CPU: the trace names no GPU and has no GPU work",
+                   "foretrace predicts steps that run on a GPU: there is nothing to replay or to change.",
+                   "record the step on a machine with a GPU, with the model and its inputs on it"};
+  }
   return Finding{"no_kernels", Weight::kBlocks, fmt::format("{}, nor anywhere in the trace", graph::kNoGpuWork),
                  "Without kernels there is nothing to replay or to change: foretrace predicts steps that run on a GPU.",
                  f.trace->partial

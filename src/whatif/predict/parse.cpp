@@ -114,6 +114,9 @@ tl::unexpected<Error> unknown_parameter(const WhatIf& whatif, const std::string&
   return fail(ErrorCode::kUsage, fmt::format("{} has no parameter '{}'", whatif.name, key), std::move(hint));
 }
 
+// Of the catalogue's parameters. A step of nine seconds, so many times as long, is the longest time in 64-bit nanoseconds.
+constexpr double kLargestNumber = 1e9;
+
 Status check_value(const WhatIf& whatif, const Parameter& p, const std::string& value) {
   if (!p.choices.empty() && std::find(p.choices.begin(), p.choices.end(), value) == p.choices.end()) {
     return fail(ErrorCode::kUsage, fmt::format("{}:{} cannot be '{}'", whatif.name, p.name, value),
@@ -121,6 +124,11 @@ Status check_value(const WhatIf& whatif, const Parameter& p, const std::string& 
   }
   if (p.type == ParameterType::kNumber) {
     const std::optional<double> number = parse_double(value);
+    if (number && std::isfinite(p.minimum) && *number > kLargestNumber) {
+      return fail(ErrorCode::kUsage,
+                  fmt::format("{}:{} must be at most {}, not '{}'", whatif.name, p.name, kLargestNumber, value),
+                  fmt::format("{}: {}", p.name, p.about));
+    }
     if (!number || *number <= p.minimum) {
       const std::string limit = std::isfinite(p.minimum) ? fmt::format(" greater than {}", p.minimum) : std::string();
       return fail(ErrorCode::kUsage,

@@ -1,0 +1,482 @@
+"""The what-ifs of the catalogue as functions: `foretrace.amp(dtype="bf16")` is "amp:dtype=bf16", and is used where that text is.
+
+Written by scripts/update_python_changes; not edited by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from ._uses import on_off, written
+
+__all__ = [
+    "accumulate",
+    "amp",
+    "bandwidth",
+    "batch",
+    "batchnorm",
+    "blueconnect",
+    "bucket",
+    "channels_last",
+    "checkpoint",
+    "compile",
+    "compress_activations",
+    "compress_gradients",
+    "cpu",
+    "cuda_graph",
+    "dataloader",
+    "ddp",
+    "duration",
+    "flash_attention",
+    "foreach_optimizer",
+    "fp8",
+    "fsdp",
+    "fused_optimizer",
+    "gpu",
+    "horovod",
+    "no_sync",
+    "offload",
+    "p3",
+    "ps",
+    "sequence",
+    "substitute",
+    "tf32",
+    "zero1",
+    "zero2",
+    "zero3",
+]
+
+
+def accumulate(*, n: float | None = None) -> str:
+    """The same batch in n parts, gradients added up before the update.
+
+    n: number of parts (default 2)
+    """
+    return written("accumulate", {"n": n})
+
+
+def amp(*, dtype: Literal["fp16", "bf16"] | None = None, layers: str | Sequence[str] | None = None) -> str:
+    """Mixed precision: autocast, and a gradient scaler for fp16.
+
+    dtype: the half type (default fp16)
+    layers: globs of modules that run under autocast, separated by |; all when not given
+    """
+    return written("amp", {"dtype": dtype, "layers": layers})
+
+
+def bandwidth(x: float) -> str:
+    """A network x times as fast.
+
+    x: factor
+    """
+    return written("bandwidth", {"x": x})
+
+
+def batch(x: float) -> str:
+    """A batch x times as large.
+
+    x: factor on the batch size
+    """
+    return written("batch", {"x": x})
+
+
+def batchnorm(*, fuse: Literal["relu", "conv"] | None = None) -> str:
+    """Batch norm is split, and its parts run together with their neighbours.
+
+    fuse: relu: with the ReLU behind it; conv: its sums in the convolution before, the rest in the one behind it
+        (default relu)
+    """
+    return written("batchnorm", {"fuse": fuse})
+
+
+def blueconnect(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
+                collectives_tag: str | None = None, gpus_per_node: float | None = None,
+                slow_worker: float | None = None, ring_steps: bool | None = None, bucket_mb: float | None = None,
+                slice_mb: float | None = None,
+                compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
+    """All-reduce taken apart along the levels of the network, each a channel of its own.
+
+    workers: number of workers (default 8)
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
+    collectives: a file of measured collectives, instead of the fabric's model
+    collectives_tag: the rows of that file with this tag
+    gpus_per_node: GPUs that share a node; default: the fabric's
+    slow_worker: the slowest worker computes so many times as long (default 1)
+    ring_steps: every step of a ring as a task of its own (default off)
+    bucket_mb: gradients reduced at once, MiB; default: 25, the first 1
+    slice_mb: buckets are cut into parts of this many MiB; 0: sent whole (default 0)
+    compress: gradient compression (default none)
+    """
+    return written("blueconnect", {"workers": workers, "fabric": fabric, "collectives": collectives,
+                                   "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
+                                   "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "bucket_mb": bucket_mb,
+                                   "slice_mb": slice_mb, "compress": compress})
+
+
+def bucket(mb: float, *, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
+           collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
+           ring_steps: bool | None = None,
+           compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
+    """Data parallel with another bucket size.
+
+    workers: number of workers (default 8)
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
+    collectives: a file of measured collectives, instead of the fabric's model
+    collectives_tag: the rows of that file with this tag
+    gpus_per_node: GPUs that share a node; default: the fabric's
+    slow_worker: the slowest worker computes so many times as long (default 1)
+    ring_steps: every step of a ring as a task of its own (default off)
+    mb: gradients reduced at once, MiB
+    compress: gradient compression (default none)
+    """
+    return written("bucket", {"workers": workers, "fabric": fabric, "collectives": collectives,
+                              "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
+                              "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "mb": mb,
+                              "compress": compress})
+
+
+def channels_last() -> str:
+    """Images keep their channels innermost (NHWC), the layout that convolutions on tensor cores prefer."""
+    return written("channels-last", {})
+
+
+def checkpoint(*, layers: str | Sequence[str] | None = None, reentrant: bool | None = None) -> str:
+    """Activations of blocks are recomputed in the backward pass instead of kept.
+
+    layers: globs of block names, separated by |; every repeated block when not given
+    reentrant: 1: use_reentrant=True (default 0)
+    """
+    return written("checkpoint", {"layers": layers, "reentrant": reentrant})
+
+
+def compile(*, mode: Literal["default", "reduce-overhead", "max-autotune"] | None = None,
+            layers: str | Sequence[str] | None = None) -> str:
+    """Torch.compile: operations between matrix products are fused into few kernels, launched from generated code.
+
+    mode: of torch.compile (default default)
+    layers: globs of modules, each compiled by itself, separated by |; the whole model when not given
+    """
+    return written("compile", {"mode": mode, "layers": layers})
+
+
+def compress_activations(*, bits: Literal[16, 8] | None = None) -> str:
+    """Activations wait for the backward pass in fewer bits.
+
+    bits: of a kept element (default 16)
+    """
+    return written("compress-activations", {"bits": bits})
+
+
+def compress_gradients(*, method: Literal["fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None,
+                       workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
+                       collectives_tag: str | None = None, gpus_per_node: float | None = None,
+                       slow_worker: float | None = None, ring_steps: bool | None = None, bucket_mb: float | None = None,
+                       ratio: float | None = None, rank: float | None = None) -> str:
+    """Gradients compressed before they are reduced, with what compressing costs.
+
+    method: how (default fp16)
+    workers: number of workers (default 8)
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
+    collectives: a file of measured collectives, instead of the fabric's model
+    collectives_tag: the rows of that file with this tag
+    gpus_per_node: GPUs that share a node; default: the fabric's
+    slow_worker: the slowest worker computes so many times as long (default 1)
+    ring_steps: every step of a ring as a task of its own (default off)
+    bucket_mb: gradients reduced at once, MiB; default: 25, the first 1
+    ratio: share of elements top-k and DGC send (default 0.01)
+    rank: of PowerSGD (default 1)
+    """
+    return written("compress-gradients", {"method": method, "workers": workers, "fabric": fabric,
+                                          "collectives": collectives, "collectives_tag": collectives_tag,
+                                          "gpus_per_node": gpus_per_node, "slow_worker": slow_worker,
+                                          "ring_steps": on_off(ring_steps), "bucket_mb": bucket_mb, "ratio": ratio,
+                                          "rank": rank})
+
+
+def cpu(x: float) -> str:
+    """A host whose CPU is x times as fast.
+
+    x: how many times as fast
+    """
+    return written("cpu", {"x": x})
+
+
+def cuda_graph(*, layers: str | Sequence[str] | None = None) -> str:
+    """The whole step is captured once and launched as one CUDA graph, or some modules as graphs of their own.
+
+    layers: globs of modules, each replayed from its own graphs, separated by |; the whole step when not given
+    """
+    return written("cuda-graph", {"layers": layers})
+
+
+def dataloader(*, workers: float | None = None, pin: bool | None = None, now: float | None = None) -> str:
+    """Worker processes load the batches while the step before runs.
+
+    workers: how many (default 4)
+    pin: pin_memory: a thread of the main process pins what workers load (default 1)
+    now: how many the trace was recorded with, where it waits for them; by default those it shows
+    """
+    return written("dataloader", {"workers": workers, "pin": pin, "now": now})
+
+
+def ddp(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
+        collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
+        ring_steps: bool | None = None, bucket_mb: float | None = None,
+        compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
+    """Data parallel: the same step on N workers, gradients all-reduced in buckets.
+
+    workers: number of workers (default 8)
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
+    collectives: a file of measured collectives, instead of the fabric's model
+    collectives_tag: the rows of that file with this tag
+    gpus_per_node: GPUs that share a node; default: the fabric's
+    slow_worker: the slowest worker computes so many times as long (default 1)
+    ring_steps: every step of a ring as a task of its own (default off)
+    bucket_mb: gradients reduced at once, MiB; default: 25, the first 1
+    compress: gradient compression (default none)
+    """
+    return written("ddp", {"workers": workers, "fabric": fabric, "collectives": collectives,
+                           "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
+                           "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "bucket_mb": bucket_mb,
+                           "compress": compress})
+
+
+def duration(select: str, x: float) -> str:
+    """Selected tasks take x times as long.
+
+    select: glob over kernel names, else operations, else layers
+    x: factor on their time
+    """
+    return written("duration", {"select": select, "x": x})
+
+
+def flash_attention() -> str:
+    """Attention runs as one fused kernel that never writes its scores."""
+    return written("flash-attention", {})
+
+
+def foreach_optimizer() -> str:
+    """The update runs over lists of tensors, one kernel per arithmetic step."""
+    return written("foreach-optimizer", {})
+
+
+def fp8(*, casts: Literal["separate", "fused"] | None = None, which: Literal["all", "paying"] | None = None,
+        layers: str | Sequence[str] | None = None) -> str:
+    """Linear layers multiply in FP8, every operand scaled by its largest element right before it is cast.
+
+    casts: scaling and casting as separate operations, or fused by a compiler (fused is not measured) (default
+        separate)
+    which: all linear layers that can, or those that gain by it (default all)
+    layers: globs of modules that are converted, separated by |; all when not given
+    """
+    return written("fp8", {"casts": casts, "which": which, "layers": layers})
+
+
+def fsdp(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
+         collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
+         ring_steps: bool | None = None, version: Literal[2, 1] | None = None,
+         compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
+    """Fully sharded data parallel (ZeRO 3): parameters gathered before use, gradients reduce-scattered.
+
+    workers: number of workers (default 8)
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
+    collectives: a file of measured collectives, instead of the fabric's model
+    collectives_tag: the rows of that file with this tag
+    gpus_per_node: GPUs that share a node; default: the fabric's
+    slow_worker: the slowest worker computes so many times as long (default 1)
+    ring_steps: every step of a ring as a task of its own (default off)
+    version: 2: fully_shard; 1: FullyShardedDataParallel, with flat parameters (default 2)
+    compress: gradient compression (default none)
+    """
+    return written("fsdp", {"workers": workers, "fabric": fabric, "collectives": collectives,
+                            "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
+                            "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "version": version,
+                            "compress": compress})
+
+
+def fused_optimizer() -> str:
+    """One kernel per group of tensors updates parameters and states in a single pass."""
+    return written("fused-optimizer", {})
+
+
+def gpu(to: str, *, host: str | None = None) -> str:
+    """The same step on another GPU.
+
+    to: a name of `foretrace list devices`, or a device file (.toml)
+    host: the host there: a file of `foretrace calibrate`
+    """
+    return written("gpu", {"to": to, "host": host})
+
+
+def horovod(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
+            collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
+            ring_steps: bool | None = None, bucket_mb: float | None = None, cycle_ms: float | None = None,
+            compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
+    """Data parallel by Horovod: a fusion buffer of gradients all-reduced every cycle.
+
+    workers: number of workers (default 8)
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
+    collectives: a file of measured collectives, instead of the fabric's model
+    collectives_tag: the rows of that file with this tag
+    gpus_per_node: GPUs that share a node; default: the fabric's
+    slow_worker: the slowest worker computes so many times as long (default 1)
+    ring_steps: every step of a ring as a task of its own (default off)
+    bucket_mb: gradients reduced at once, MiB; default: 25, the first 1
+    cycle_ms: how often the fusion buffer is looked at (default 1)
+    compress: gradient compression (default none)
+    """
+    return written("horovod", {"workers": workers, "fabric": fabric, "collectives": collectives,
+                               "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
+                               "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "bucket_mb": bucket_mb,
+                               "cycle_ms": cycle_ms, "compress": compress})
+
+
+def no_sync() -> str:
+    """The step no longer waits for the GPU (the loss is not read every step)."""
+    return written("no-sync", {})
+
+
+def offload(*, prefetch: bool | None = None) -> str:
+    """Tensors saved for the backward pass are kept in host memory meanwhile.
+
+    prefetch: 1: copies run beside the computation and come back early (vDNN); 0: in its stream, as save_on_cpu does
+        it (default 0)
+    """
+    return written("offload", {"prefetch": prefetch})
+
+
+def p3(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
+       collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
+       ring_steps: bool | None = None, servers: float | None = None, slice_mb: float | None = None,
+       send_us: float | None = None, priorities: bool | None = None,
+       compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
+    """Parameter servers with slices and priorities: what the next forward pass needs first is sent first.
+
+    workers: number of workers (default 8)
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
+    collectives: a file of measured collectives, instead of the fabric's model
+    collectives_tag: the rows of that file with this tag
+    gpus_per_node: GPUs that share a node; default: the fabric's
+    slow_worker: the slowest worker computes so many times as long (default 1)
+    ring_steps: every step of a ring as a task of its own (default off)
+    servers: parameter servers on machines of their own; 0: one beside each worker (default 0)
+    slice_mb: what is sent at once, MiB (default 4)
+    send_us: CPU time of sending a slice (default 25)
+    priorities: off: whole gradients, first come, first served (default on)
+    compress: gradient compression (default none)
+    """
+    return written("p3", {"workers": workers, "fabric": fabric, "collectives": collectives,
+                          "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
+                          "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "servers": servers,
+                          "slice_mb": slice_mb, "send_us": send_us, "priorities": on_off(priorities),
+                          "compress": compress})
+
+
+def ps(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
+       collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
+       ring_steps: bool | None = None, bucket_mb: float | None = None, servers: float | None = None,
+       slice_mb: float | None = None,
+       compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
+    """Parameter servers: gradients are pushed, added up and pulled back.
+
+    workers: number of workers (default 8)
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
+    collectives: a file of measured collectives, instead of the fabric's model
+    collectives_tag: the rows of that file with this tag
+    gpus_per_node: GPUs that share a node; default: the fabric's
+    slow_worker: the slowest worker computes so many times as long (default 1)
+    ring_steps: every step of a ring as a task of its own (default off)
+    bucket_mb: gradients reduced at once, MiB; default: 25, the first 1
+    servers: parameter servers on machines of their own; 0: one beside each worker (default 0)
+    slice_mb: buckets are cut into parts of this many MiB; 0: sent whole (default 0)
+    compress: gradient compression (default none)
+    """
+    return written("ps", {"workers": workers, "fabric": fabric, "collectives": collectives,
+                          "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
+                          "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "bucket_mb": bucket_mb,
+                          "servers": servers, "slice_mb": slice_mb, "compress": compress})
+
+
+def sequence(x: float) -> str:
+    """Sequences x times as long in every sample of a token model.
+
+    x: factor on the sequence length
+    """
+    return written("sequence", {"x": x})
+
+
+def substitute() -> str:
+    """Layers that read the same input become one wider layer (query, key and value)."""
+    return written("substitute", {})
+
+
+def tf32() -> str:
+    """FP32 matrix products and convolutions run on tensor cores in TF32."""
+    return written("tf32", {})
+
+
+def zero1(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
+          collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
+          ring_steps: bool | None = None, bucket_mb: float | None = None,
+          compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
+    """Optimizer states divided among N workers: gradients all-reduced, updated parameters gathered.
+
+    workers: number of workers (default 8)
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
+    collectives: a file of measured collectives, instead of the fabric's model
+    collectives_tag: the rows of that file with this tag
+    gpus_per_node: GPUs that share a node; default: the fabric's
+    slow_worker: the slowest worker computes so many times as long (default 1)
+    ring_steps: every step of a ring as a task of its own (default off)
+    bucket_mb: gradients reduced at once, MiB; default: 25, the first 1
+    compress: gradient compression (default none)
+    """
+    return written("zero1", {"workers": workers, "fabric": fabric, "collectives": collectives,
+                             "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
+                             "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "bucket_mb": bucket_mb,
+                             "compress": compress})
+
+
+def zero2(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
+          collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
+          ring_steps: bool | None = None, bucket_mb: float | None = None,
+          compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
+    """Optimizer states and gradients divided among N workers: gradients reduce-scattered, parameters gathered.
+
+    workers: number of workers (default 8)
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
+    collectives: a file of measured collectives, instead of the fabric's model
+    collectives_tag: the rows of that file with this tag
+    gpus_per_node: GPUs that share a node; default: the fabric's
+    slow_worker: the slowest worker computes so many times as long (default 1)
+    ring_steps: every step of a ring as a task of its own (default off)
+    bucket_mb: gradients reduced at once, MiB; default: 25, the first 1
+    compress: gradient compression (default none)
+    """
+    return written("zero2", {"workers": workers, "fabric": fabric, "collectives": collectives,
+                             "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
+                             "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "bucket_mb": bucket_mb,
+                             "compress": compress})
+
+
+def zero3(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
+          collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
+          ring_steps: bool | None = None, version: Literal[2, 1] | None = None,
+          compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
+    """ZeRO stage 3, which is fsdp: parameters, gradients and optimizer states divided among N workers.
+
+    workers: number of workers (default 8)
+    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
+    collectives: a file of measured collectives, instead of the fabric's model
+    collectives_tag: the rows of that file with this tag
+    gpus_per_node: GPUs that share a node; default: the fabric's
+    slow_worker: the slowest worker computes so many times as long (default 1)
+    ring_steps: every step of a ring as a task of its own (default off)
+    version: 2: fully_shard; 1: FullyShardedDataParallel, with flat parameters (default 2)
+    compress: gradient compression (default none)
+    """
+    return written("zero3", {"workers": workers, "fabric": fabric, "collectives": collectives,
+                             "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
+                             "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "version": version,
+                             "compress": compress})
