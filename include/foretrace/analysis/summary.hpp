@@ -70,6 +70,22 @@ struct SimulatedStep {
   static constexpr std::size_t kPathTasks = 100;
 };
 
+/// Multiplications in FLOP: matrix products, convolutions, attention and recurrent layers, two per multiply-add, as
+/// torch.utils.flop_counter counts them. `model` leaves out what runs a second time (activation checkpointing).
+struct FlopCount {
+  double model = 0, recomputed = 0;
+  /// The same as time, in ns: each operation at the dense peak of the precision it ran in. Nothing when a peak is unknown.
+  std::optional<double> model_at_peak = 0.0, recomputed_at_peak = 0.0;
+
+  [[nodiscard]] std::optional<double> achieved_tflops(Ns time) const;
+  /// Model FLOPs utilisation, 0 to 1: time at the peak over `time` (of all GPUs together).
+  [[nodiscard]] std::optional<double> mfu(Ns time) const;
+  /// Hardware FLOPs utilisation: the same with what runs a second time.
+  [[nodiscard]] std::optional<double> hfu(Ns time) const;
+  /// The peak of these operations together, TFLOP/s.
+  [[nodiscard]] std::optional<double> peak_tflops() const;
+};
+
 struct SummaryReport {
   std::string file;
   std::string format;
@@ -108,6 +124,7 @@ struct SummaryReport {
     Ns gpu_time = 0;
     Ns cpu_time = 0;  ///< work on all threads
     std::uint64_t gpu_events = 0;
+    FlopCount flops;
   };
   std::vector<PhaseRow> phases;
 
@@ -118,6 +135,7 @@ struct SummaryReport {
     Ns forward = 0, backward = 0, other = 0;  ///< GPU time
     Ns cpu_time = 0;
     std::uint64_t gpu_events = 0;
+    FlopCount flops;
     [[nodiscard]] Ns gpu_time() const { return forward + backward + other; }
   };
   std::vector<LayerRow> layers;  ///< most GPU time first
@@ -153,6 +171,15 @@ struct SummaryReport {
     std::optional<memory::Composition> parts;  ///< where one GPU's events are in the step
   };
   std::vector<MemoryPeak> memory;  ///< one per device with allocator events in the step
+
+  std::optional<FlopCount> flops;  ///< of the step; also of phases and layers
+  std::string no_flops;            ///< why they are not known; empty when they are
+  std::string no_peak;             ///< why the peak is not known; empty when it is
+  std::size_t gpus = 1;            ///< that multiply: the peak is that of all of them
+  /// The time that utilisation is of: the step without the profiler, on every GPU.
+  [[nodiscard]] Ns gpu_time_offered() const {
+    return simulated ? simulated->unprofiled.step * static_cast<Ns>(gpus) : 0;
+  }
 
   std::optional<SimulatedStep> simulated;
   std::string no_graph;  ///< why there is no simulation, no phase, layer and operation; empty when there is one
