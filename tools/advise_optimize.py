@@ -33,11 +33,11 @@ def main() -> int:
     worse = 0
     for name in TRACES:
         trace = str(ROOT / f"{name}.json.gz")
-        today = answer(args.program, "whatif", trace, "-w", "no-sync")
-        reserved = today.get("reserved_bytes") or today["baseline"]["reserved_bytes"]
+        today = answer(args.program, "advise", trace)
+        reserved = today["baseline"]["reserved_bytes"]
         for share in SHARES:
             limit = f"{share * reserved / 1e9:.3f}"
-            advised = answer(args.program, "advise", trace, "--memory-gb", limit).get("together")
+            advised = answer(args.program, "advise", trace, "--memory-gb", limit).get("combined")
             found = answer(args.program, "optimize", trace, "--memory-gb", limit, "--budget-evals", "200")
             known = advised["gain"] if advised and advised["fits"] else 1.0
             got = found["best"]["speedup"] if "best" in found else 0.0

@@ -57,18 +57,8 @@ void write_flops(JsonWriter& json, const SummaryReport& report, const analysis::
   json.member("mfu", known ? flops.mfu(time) : std::nullopt);
 }
 
-std::string headline(const SummaryReport& report, const TextStyle& style) {
-  const SummaryReport::StepRow& step = report.steps[report.chosen];
-  std::string how = "the only step";
-  if (report.steps.size() > 1) {
-    how =
-        fmt::format("{} of {} steps", report.chosen_by_user ? "one" : "the median", format_count(report.steps.size()));
-  }
-  how += fmt::format(" ({})", report.step_source);
-  std::string out =
-      fmt::format("{}\n{}: {} ms as traced, {}\n", report.file == "-" ? "standard input" : printable(report.file),
-                  printable(step.name), format_ms(step.duration), how);
-  if (report.simulated) out += verdict_text(report.simulated->verdict, style);
+// The GPU, what the step does, its rank.
+std::string place_text(const SummaryReport& report, const TextStyle& style) {
   std::string where = report.device.empty() ? std::string() : printable(report.device);
   const bool known = !report.step_kind.empty() && report.step_kind != "unknown" && report.step_kind != "training";
   const auto add = [&where](std::string text) { where += (where.empty() ? "" : ", ") + std::move(text); };
@@ -78,19 +68,39 @@ std::string headline(const SummaryReport& report, const TextStyle& style) {
   } else if (report.rank) {
     add(fmt::format("rank {}", *report.rank));
   }
+  if (report.simulated) return where.empty() ? where : wrap(where, style.width, 2, 0) + "\n";  // the verdict says the rest
   if (report.gpu_busy > 0 || report.gpu_events > 0) {
-    // Nodes of CUDA graphs that the trace does not hold are work to the verdict above.
-    constexpr double kOther = 0.1;
-    const double busy = share(report.gpu_busy, step.duration);
-    const bool more = report.simulated &&
-                      share(report.simulated->breakdown.gpu_busy, report.simulated->breakdown.step) > busy + kOther;
-    add(fmt::format("GPU busy {} of the step{}", format_percent(busy), more ? " according to the trace" : ""));
-  } else if (!report.simulated) {  // else the verdict says it
+    add(fmt::format("GPU busy {} of the step", format_percent(share(report.gpu_busy, report.step_duration()))));
+  } else {
     add(std::string(graph::kNoGpuWork));
   }
   if (report.samples_per_s) add(fmt::format("{:.1f} samples/s as traced", *report.samples_per_s));
-  if (!where.empty()) out += wrap(where, style.width, 2, 0) + "\n";
-  return out + utilisation_text(report, style);
+  return where.empty() ? where : wrap(where, style.width, 2, 0) + "\n";
+}
+
+std::string headline(const SummaryReport& report, const TextStyle& style) {
+  const SummaryReport::StepRow& step = report.steps[report.chosen];
+  std::string how = "the only step";
+  if (report.steps.size() > 1) {
+    how =
+        fmt::format("{} of {} steps", report.chosen_by_user ? "one" : "the median", format_count(report.steps.size()));
+  }
+  how += fmt::format(" ({})", report.step_source);
+  std::string out = (report.file == "-" ? std::string("standard input") : printable(report.file)) + "\n";
+  if (report.simulated) {
+    const analysis::SimulatedStep& s = *report.simulated;
+    std::string line = fmt::format("{}: {} ms without the profiler [{}, {}]", printable(step.name),
+                                   format_ms(s.unprofiled.step), format_ms(s.unprofiled.low), format_ms(s.unprofiled.high));
+    if (s.measured) line += fmt::format(", measured {} ms", format_ms(*s.measured));
+    if (report.unprofiled_samples_per_s) line += fmt::format(", {:.1f} samples/s", *report.unprofiled_samples_per_s);
+    out += wrap(line + "; " + how, style.width, 2, 0) + "\n";
+    const std::string verdict = s.verdict.unprofiled.sentence();
+    out += wrap(verdict, style.width, 2, 0) + "\n";
+    const std::string profiled = wrap(profiler_line(report), style.width, 2, 0) + "\n";
+    return out + place_text(report, style) + utilisation_text(report, style) + profiled;
+  }
+  out += fmt::format("{}: {} ms as traced, {}\n", printable(step.name), format_ms(step.duration), how);
+  return out + place_text(report, style);
 }
 
 /// A sentence under a table that explains it.

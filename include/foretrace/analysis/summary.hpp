@@ -32,18 +32,8 @@ struct SummaryOptions {
   host::UserMeasurements measurements = {};
 };
 
-/// What the simulation of a step says.
-struct SimulatedStep {
-  Ns replayed = 0;
-  double error_pct = 0;      ///< of the replay against the trace
-  std::optional<Ns> period;  ///< when the GPU lags behind the CPU: the replay is compared with this instead
-  host::Unprofiled unprofiled;
-  std::optional<Ns> measured;
-  Ns startup = 0;                ///< start-up work that was taken out of a cold step
-  std::string steadiness;        ///< what is not steady about the step; empty: nothing
-  std::string measured_refused;  ///< why the recorder's measurement is not used; empty when it is, or there is none
-  bool outlasts = false;         ///< the GPU still works when the range ends, and no later step shows for how long
-  StepVerdict verdict;
+/// Where the time of a simulated step goes.
+struct SimulatedParts {
   simulate::Breakdown breakdown;
   simulate::LowerBounds bounds;
 
@@ -68,6 +58,21 @@ struct SimulatedStep {
   std::vector<PathTask> path_tasks;  ///< the longest ones, at most kPathTasks
   std::uint64_t path_length = 0;     ///< tasks on the path
   static constexpr std::size_t kPathTasks = 100;
+};
+
+/// What the simulation of a step says; its parts are those of the step as traced.
+struct SimulatedStep : SimulatedParts {
+  Ns replayed = 0;
+  double error_pct = 0;      ///< of the replay against the trace
+  std::optional<Ns> period;  ///< when the GPU lags behind the CPU: the replay is compared with this instead
+  host::Unprofiled unprofiled;
+  SimulatedParts without_profiler;  ///< of the step that every answer is about
+  std::optional<Ns> measured;
+  Ns startup = 0;                ///< start-up work that was taken out of a cold step
+  std::string steadiness;        ///< what is not steady about the step; empty: nothing
+  std::string measured_refused;  ///< why the recorder's measurement is not used; empty when it is, or there is none
+  bool outlasts = false;         ///< the GPU still works when the range ends, and no later step shows for how long
+  StepVerdict verdict;
 };
 
 /// Multiplications in FLOP: matrix products, convolutions, attention and recurrent layers, two per multiply-add, as

@@ -239,16 +239,10 @@ std::string no_layer_name(Phase phase) {
 
 void summarise_work(const SummaryInput& input, SummaryReport& report) { WorkTables(input, report).run(); }
 
-SimulatedStep summarise_simulation(const trace::Trace& trace, const ReplayedStep& a, std::optional<Ns> measured,
-                                   const host::CpuPrior& prior) {
-  SimulatedStep out;
-  out.replayed = a.replayed();
-  out.error_pct = a.error_pct();
-  if (a.graph.periodic && a.graph.period > 0) out.period = a.graph.period;
-  out.outlasts = a.graph.periodic && a.graph.period <= 0 && out.replayed > a.graph.traced;
-  out.measured = measured;
-  out.unprofiled = host::unprofiled(a.graph, measured, prior);
-  out.verdict = step_verdict(trace, a.graph, host::apply(a.graph, out.unprofiled.factors, prior));
+namespace {
+
+SimulatedParts simulated_parts(const ReplayedStep& a) {
+  SimulatedParts out;
   out.breakdown = a.breakdown;
   out.bounds = a.bounds;
   out.path_length = a.path.size();
@@ -282,6 +276,24 @@ SimulatedStep summarise_simulation(const trace::Trace& trace, const ReplayedStep
                               std::string(g.strings[g.lanes[g.lane[s.task]].name]), layer_name(s.task),
                               std::string(to_string(g.phase[s.task])), s.work});
   }
+  return out;
+}
+
+}  // namespace
+
+SimulatedStep summarise_simulation(const trace::Trace& trace, const ReplayedStep& a, std::optional<Ns> measured,
+                                   const host::CpuPrior& prior) {
+  SimulatedStep out;
+  static_cast<SimulatedParts&>(out) = simulated_parts(a);
+  out.replayed = a.replayed();
+  out.error_pct = a.error_pct();
+  if (a.graph.periodic && a.graph.period > 0) out.period = a.graph.period;
+  out.outlasts = a.graph.periodic && a.graph.period <= 0 && out.replayed > a.graph.traced;
+  out.measured = measured;
+  out.unprofiled = host::unprofiled(a.graph, measured, prior);
+  graph::Graph clean = host::apply(a.graph, out.unprofiled.factors, prior);
+  out.verdict = step_verdict(trace, a.graph, clean);
+  out.without_profiler = simulated_parts(replay_step(std::move(clean)));
   return out;
 }
 
