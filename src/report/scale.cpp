@@ -35,8 +35,8 @@ std::string to_text(const analysis::ScaleReport& r, const TextStyle& style) {
                                  [&](const whatif::Prediction& p) { return r.other_than_exposed(p) > 0; });
     if (any) {
       out += paragraph(
-          "other: what else the step takes over one worker's. Kernels run slower while collectives share the GPU with "
-          "them; gradients and parameters are copied; the CPU starts the collectives.",
+          "other: what else the step takes over one worker's. The slowest worker sets the pace; gradients or parameters "
+          "are copied; kernels run slower while collectives share the GPU with them; the CPU starts the collectives.",
           style);
     }
   }
