@@ -203,7 +203,7 @@ std::string format_bytes(std::uint64_t bytes) {
 }
 
 std::string format_memory(std::uint64_t bytes) {
-  return scaled(static_cast<double>(bytes), 1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
+  return bytes >= 1'000'000'000 ? fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9) : format_bytes(bytes);
 }
 
 std::string plural(std::uint64_t n, std::string_view singular, std::string_view plural_form) {

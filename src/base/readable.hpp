@@ -38,7 +38,7 @@ std::string format_ms(Ns ns);                    ///< 80562332 -> "80.562"
 std::string format_us(double us);                ///< "741.12", "1.02"
 std::string format_percent(double fraction);     ///< 0.9432 -> "94.3%"
 std::string format_bytes(std::uint64_t bytes);   ///< file sizes, powers of 1000: "11.8 MB"
-std::string format_memory(std::uint64_t bytes);  ///< memory, powers of 1024: "139.8 GiB"
+std::string format_memory(std::uint64_t bytes);  ///< memory, powers of 1000: "5.96 GB"
 /// "1 step", "2 steps".
 std::string plural(std::uint64_t n, std::string_view singular, std::string_view plural_form = {});
 

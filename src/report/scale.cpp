@@ -24,12 +24,22 @@ std::string to_text(const analysis::ScaleReport& r, const TextStyle& style) {
   if (!r.whatifs.empty()) out += fmt::format("; with {}", fmt::join(r.whatifs, " + "));
   out += "\n" + steadiness_line(r.steadiness, style) + "\n";
   TextTable table(
-      {{"workers"}, {"ms"}, {"10 % .. 90 %"}, {"communication"}, {"exposed"}, {"efficiency"}, {"costs", Align::kLeft}});
+      {{"workers"}, {"ms"}, {"10 % .. 90 %"}, {"communication"}, {"exposed"}, {"other"}, {"efficiency"}, {"costs", Align::kLeft}});
   for (const whatif::Prediction& p : r.predictions) {
     table.row({fmt::format("{}", p.workers), short_ms(p.step), band(p.low, p.high), short_ms(p.communication) + " ms",
-               short_ms(p.exposed_communication) + " ms", fmt::format("{:.1f} %", 100 * r.efficiency(p)), p.origin});
+               short_ms(p.exposed_communication) + " ms", short_ms(r.other_than_exposed(p)) + " ms", fmt::format("{:.1f} %", 100 * r.efficiency(p)), p.origin});
   }
-  if (table.rows() > 0) out += table.render(style);
+  if (table.rows() > 0) {
+    out += table.render(style);
+    const bool any = std::any_of(r.predictions.begin(), r.predictions.end(),
+                                 [&](const whatif::Prediction& p) { return r.other_than_exposed(p) > 0; });
+    if (any) {
+      out += paragraph(
+          "other: what else the step takes over one worker's. The slowest worker sets the pace; gradients or parameters "
+          "are copied; kernels run slower while collectives share the GPU with them; the CPU starts the collectives.",
+          style);
+    }
+  }
   std::vector<std::pair<std::string, std::string>> declined;
   for (const auto& [n, reason] : r.declined) declined.emplace_back(fmt::format("{} workers", n), reason);
   for (const auto& [reason, names] : by_text(declined)) {
@@ -64,6 +74,7 @@ std::string to_json(const analysis::ScaleReport& r) {
   for (const whatif::Prediction& p : r.predictions) {
     write_times(json.begin_object().member("workers", p.workers), p);
     json.member_ms("exposed_comm_ms", p.exposed_communication).member_ms("comm_ms", p.communication);
+    json.member_ms("other_ms", r.other_than_exposed(p));
     json.member("efficiency", r.efficiency(p)).member("buckets", p.buckets).member("peak_bytes", p.peak_bytes);
     write_trust(json, p).end_object();
   }

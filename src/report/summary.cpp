@@ -28,18 +28,37 @@ std::string ms_or_dash(Ns ns) { return ns == 0 ? "-" : format_ms(ns); }
 
 std::string number_or_dash(std::uint64_t n) { return n == 0 ? "-" : format_count(n); }
 
-std::string headline(const SummaryReport& report, const TextStyle& style) {
-  const SummaryReport::StepRow& step = report.steps[report.chosen];
-  std::string how = "the only step";
-  if (report.steps.size() > 1) {
-    how =
-        fmt::format("{} of {} steps", report.chosen_by_user ? "one" : "the median", format_count(report.steps.size()));
+std::string utilisation_text(const SummaryReport& report, const TextStyle& style) {
+  if (!report.flops) return {};
+  const analysis::FlopCount& flops = *report.flops;
+  const Ns time = report.gpu_time_offered();
+  const auto achieved = flops.achieved_tflops(time);
+  if (!achieved) return {};
+  std::string text = fmt::format("{:.1f} TFLOP/s without the profiler", *achieved);
+  if (const auto mfu = flops.mfu(time)) {
+    text = fmt::format("MFU {}: {}, of a peak of {:.0f} for this precision", format_percent(*mfu), text,
+                       *flops.peak_tflops());
+    if (flops.recomputed > 0) text += fmt::format("; with recomputation {} (HFU)", format_percent(*flops.hfu(time)));
+  } else {
+    text += fmt::format("; no MFU: {}", printable(report.no_peak));
   }
-  how += fmt::format(" ({})", report.step_source);
-  std::string out =
-      fmt::format("{}\n{}: {} ms as traced, {}\n", report.file == "-" ? "standard input" : printable(report.file),
-                  printable(step.name), format_ms(step.duration), how);
-  if (report.simulated) out += verdict_text(report.simulated->verdict, style);
+  return wrap(text, style.width, 2, 0) + "\n";
+}
+
+std::string tflops_or_dash(const analysis::FlopCount& flops, Ns time) {
+  const auto achieved = flops.achieved_tflops(time);
+  return achieved ? fmt::format("{:.1f}", *achieved) : "-";
+}
+
+void write_flops(JsonWriter& json, const SummaryReport& report, const analysis::FlopCount& flops, Ns time) {
+  const bool known = report.flops.has_value();
+  json.member("model_flops", known ? std::optional(flops.model) : std::nullopt);
+  json.member("achieved_tflops", known ? flops.achieved_tflops(time) : std::nullopt);
+  json.member("mfu", known ? flops.mfu(time) : std::nullopt);
+}
+
+// The GPU, what the step does, its rank.
+std::string place_text(const SummaryReport& report, const TextStyle& style) {
   std::string where = report.device.empty() ? std::string() : printable(report.device);
   const bool known = !report.step_kind.empty() && report.step_kind != "unknown" && report.step_kind != "training";
   const auto add = [&where](std::string text) { where += (where.empty() ? "" : ", ") + std::move(text); };
@@ -49,18 +68,39 @@ std::string headline(const SummaryReport& report, const TextStyle& style) {
   } else if (report.rank) {
     add(fmt::format("rank {}", *report.rank));
   }
+  if (report.simulated) return where.empty() ? where : wrap(where, style.width, 2, 0) + "\n";  // the verdict says the rest
   if (report.gpu_busy > 0 || report.gpu_events > 0) {
-    // Nodes of CUDA graphs that the trace does not hold are work to the verdict above.
-    constexpr double kOther = 0.1;
-    const double busy = share(report.gpu_busy, step.duration);
-    const bool more = report.simulated &&
-                      share(report.simulated->breakdown.gpu_busy, report.simulated->breakdown.step) > busy + kOther;
-    add(fmt::format("GPU busy {} of the step{}", format_percent(busy), more ? " according to the trace" : ""));
-  } else if (!report.simulated) {  // else the verdict says it
+    add(fmt::format("GPU busy {} of the step", format_percent(share(report.gpu_busy, report.step_duration()))));
+  } else {
     add(std::string(graph::kNoGpuWork));
   }
   if (report.samples_per_s) add(fmt::format("{:.1f} samples/s as traced", *report.samples_per_s));
-  return where.empty() ? out : out + wrap(where, style.width, 2, 0) + "\n";
+  return where.empty() ? where : wrap(where, style.width, 2, 0) + "\n";
+}
+
+std::string headline(const SummaryReport& report, const TextStyle& style) {
+  const SummaryReport::StepRow& step = report.steps[report.chosen];
+  std::string how = "the only step";
+  if (report.steps.size() > 1) {
+    how =
+        fmt::format("{} of {} steps", report.chosen_by_user ? "one" : "the median", format_count(report.steps.size()));
+  }
+  how += fmt::format(" ({})", report.step_source);
+  std::string out = (report.file == "-" ? std::string("standard input") : printable(report.file)) + "\n";
+  if (report.simulated) {
+    const analysis::SimulatedStep& s = *report.simulated;
+    std::string line = fmt::format("{}: {} ms without the profiler [{}, {}]", printable(step.name),
+                                   format_ms(s.unprofiled.step), format_ms(s.unprofiled.low), format_ms(s.unprofiled.high));
+    if (s.measured) line += fmt::format(", measured {} ms", format_ms(*s.measured));
+    if (report.unprofiled_samples_per_s) line += fmt::format(", {:.1f} samples/s", *report.unprofiled_samples_per_s);
+    out += wrap(line + "; " + how, style.width, 2, 0) + "\n";
+    const std::string verdict = s.verdict.unprofiled.sentence();
+    out += wrap(verdict, style.width, 2, 0) + "\n";
+    const std::string profiled = wrap(profiler_line(report), style.width, 2, 0) + "\n";
+    return out + place_text(report, style) + utilisation_text(report, style) + profiled;
+  }
+  out += fmt::format("{}: {} ms as traced, {}\n", printable(step.name), format_ms(step.duration), how);
+  return out + place_text(report, style);
 }
 
 /// A sentence under a table that explains it.
@@ -141,11 +181,12 @@ std::string lanes_text(const SummaryReport& report, const TextStyle& style) {
 
 std::string phases_text(const SummaryReport& report, const TextStyle& style) {
   if (report.phases.empty()) return {};
-  TextTable table({{"Phases", Align::kLeft}, {"GPU ms"}, {"share"}, {"", Align::kBar}, {"CPU ms"}, {"GPU tasks"}}, 0);
+  TextTable table({{"Phases", Align::kLeft}, {"GPU ms"}, {"share"}, {"", Align::kBar}, {"TFLOP/s"}, {"CPU ms"}, {"GPU tasks"}}, 0);
   for (const SummaryReport::PhaseRow& row : report.phases) {
     const double part = share(row.gpu_time, report.gpu_time);
     table.row({"  " + row.name, ms_or_dash(row.gpu_time), row.gpu_time > 0 ? format_percent(part) : "-",
-               fmt::format("{}", part), ms_or_dash(row.cpu_time), number_or_dash(row.gpu_events)});
+               fmt::format("{}", part), tflops_or_dash(row.flops, row.gpu_time), ms_or_dash(row.cpu_time),
+               number_or_dash(row.gpu_events)});
   }
   return "\n" + table.render(style) +
          legend("CPU time excludes waits; time between operations counts towards the operation that follows.", style);
@@ -159,6 +200,7 @@ std::string layers_text(const SummaryReport& report, const TextStyle& style) {
                    {"share"},
                    {"forward"},
                    {"backward"},
+                   {"TFLOP/s"},
                    {"CPU ms"}},
                   0);
   fill(
@@ -166,7 +208,7 @@ std::string layers_text(const SummaryReport& report, const TextStyle& style) {
       [&](const SummaryReport::LayerRow& row, std::size_t) {
         table.row({"  " + row.name, row.type, format_ms(row.gpu_time()),
                    format_percent(share(row.gpu_time(), report.gpu_time)), ms_or_dash(row.forward),
-                   ms_or_dash(row.backward), ms_or_dash(row.cpu_time)});
+                   ms_or_dash(row.backward), tflops_or_dash(row.flops, row.gpu_time()), ms_or_dash(row.cpu_time)});
       },
       [](const SummaryReport::LayerRow& row) { return row.gpu_time(); });
   std::string out = fmt::format("\n{}", table.render(style));
@@ -270,6 +312,13 @@ void write_json(JsonWriter& json, const SummaryReport& report) {
   json.member("format", report.format).member_or_null("device", report.device);
   json.member("rank", report.rank).member("world_size", report.world_size);
   json.member_or_null("step_kind", report.step_kind);
+  const analysis::FlopCount flops = report.flops.value_or(analysis::FlopCount{});
+  const bool counted = report.flops.has_value();
+  write_flops(json, report, flops, report.gpu_time_offered());
+  json.member("hfu", counted ? flops.hfu(report.gpu_time_offered()) : std::nullopt);
+  json.member("recomputed_flops", counted ? std::optional(flops.recomputed) : std::nullopt);
+  json.member("peak_tflops", counted ? flops.peak_tflops() : std::nullopt);
+  json.member_or_null("no_mfu", !report.no_flops.empty() ? report.no_flops : report.no_peak);
   json.member("step_source", report.step_source);
   json.objects("steps", report.steps, [&](const SummaryReport::StepRow& row) {
     json.member("step", row.name).member("number", row.number).member_ms("traced_ms", row.duration);
@@ -291,6 +340,7 @@ void write_json(JsonWriter& json, const SummaryReport& report) {
     json.member("phase", row.name).member_ms("gpu_ms", row.gpu_time);
     json.member("gpu_share", share(row.gpu_time, report.gpu_time)).member_ms("cpu_ms", row.cpu_time);
     json.member("gpu_tasks", row.gpu_events);
+    write_flops(json, report, row.flops, row.gpu_time);
   });
   json.member("named_layers", report.named_layers);
   json.member("layer_coverage_pct", 100 * report.layer_coverage);
@@ -300,6 +350,7 @@ void write_json(JsonWriter& json, const SummaryReport& report) {
     json.member_ms("gpu_ms", row.gpu_time());
     json.member_ms("forward_gpu_ms", row.forward).member_ms("backward_gpu_ms", row.backward);
     json.member_ms("cpu_ms", row.cpu_time).member("gpu_tasks", row.gpu_events);
+    write_flops(json, report, row.flops, row.gpu_time());
   });
   json.objects("operations", report.ops, [&](const SummaryReport::OpRow& row) {
     json.member("operation", row.name).member("calls", row.calls).member_ms("gpu_ms", row.gpu_time);

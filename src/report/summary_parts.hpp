@@ -7,6 +7,8 @@
 namespace foretrace::report {
 
 /// The simulation's part of the report, as text and as members of its JSON object.
+/// What the profiler made of the step, in one line.
+std::string profiler_line(const analysis::SummaryReport& report);
 std::string simulated_text(const analysis::SummaryReport& report, const TextStyle& style);
 void write_simulated(JsonWriter& json, const analysis::SummaryReport& report);
 

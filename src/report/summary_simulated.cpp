@@ -17,6 +17,7 @@
 
 namespace foretrace::report {
 
+using analysis::SimulatedParts;
 using analysis::SimulatedStep;
 
 namespace {
@@ -75,7 +76,7 @@ void add_rows(TextTable& table, const std::vector<Part>& list, Ns whole) {
 
 std::string join(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, "; ")); }
 
-std::string breakdown_text(const SimulatedStep& s, const TextStyle& style) {
+std::string breakdown_text(const SimulatedParts& s, const TextStyle& style) {
   const simulate::Breakdown& b = s.breakdown;
   TextTable table({{"Breakdown", Align::kLeft}, {"ms"}, {"share"}, {"", Align::kBar}}, 0);
   add_rows(table, parts(b), b.step);
@@ -102,7 +103,7 @@ std::string breakdown_text(const SimulatedStep& s, const TextStyle& style) {
   return out + "  " + wrap(bounds + ".", style.width, 2, 2) + "\n";
 }
 
-std::string path_text(const SimulatedStep& s, const TextStyle& style) {
+std::string path_text(const SimulatedParts& s, const TextStyle& style) {
   TextTable where({{fmt::format("Critical path ({})", plural(s.path_length, "task")), Align::kLeft},
                    {"ms"},
                    {"share"},
@@ -110,16 +111,6 @@ std::string path_text(const SimulatedStep& s, const TextStyle& style) {
                   0);
   add_rows(where, path_parts(s.breakdown), s.breakdown.step);
   std::string out = "\n" + where.render(style);
-  std::vector<std::string> words;
-  for (const SimulatedStep::Reason& reason : s.reasons) {
-    std::string text = fmt::format("{} {}", reason.name, format_count(reason.count));
-    if (reason.wait > 0) text += fmt::format(" ({} ms)", format_ms(reason.wait));
-    words.push_back(std::move(text));
-  }
-  const std::string text =
-      fmt::format("Why its tasks do not start earlier, and the time lost in between: {}.", join(words));
-  out += "  " + wrap(text, style.width, 2, 2) + "\n";
-
   TextTable layers({{"Layers on it", Align::kLeft, true}, {"ms"}, {"share"}, {"tasks"}}, 0);
   for (std::size_t i = 0; i < std::min(style.top, s.path_layers.size()); ++i) {
     const SimulatedStep::PathLayer& row = s.path_layers[i];
@@ -152,24 +143,33 @@ void write_parts(JsonWriter& json, std::string_view key, const std::vector<Part>
 
 }  // namespace
 
+std::string profiler_line(const analysis::SummaryReport& report) {
+  const SimulatedStep& s = *report.simulated;
+  const std::string off = s.period ? fmt::format("{:+.2f}% off the period of {} ms", percent_off(s.replayed, *s.period),
+                                                 format_ms(*s.period))
+                          : s.outlasts ? std::string("until the GPU is done, which the range does not wait for")
+                                       : fmt::format("{:+.2f}%", s.error_pct);
+  std::string line = fmt::format("with the profiler, as traced: {} ms", format_ms(report.step_duration()));
+  if (s.verdict.traced.by != s.verdict.unprofiled.by) {
+    const std::string traced = s.verdict.traced.sentence();
+    line += ", " + traced.substr(0, traced.find(':'));
+  }
+  if (report.gpu_busy > 0 && report.step_duration() > 0) {
+    line += fmt::format(", GPU busy {}", format_percent(static_cast<double>(report.gpu_busy) /
+                                                        static_cast<double>(report.step_duration())));
+  }
+  if (report.samples_per_s) line += fmt::format(", {:.1f} samples/s", *report.samples_per_s);
+  return line + fmt::format("; replayed {} ms ({})", format_ms(s.replayed), off);
+}
+
 std::string simulated_text(const analysis::SummaryReport& report, const TextStyle& style) {
   if (!report.simulated) {
     return "\n" + wrap(fmt::format("No simulation: {}.", printable(report.no_graph)), style.width, 2, 0) + "\n";
   }
   const SimulatedStep& s = *report.simulated;
-  const host::Unprofiled& u = s.unprofiled;
-  const std::string off = s.period ? fmt::format("{:+.2f}% off the period of {} ms", percent_off(s.replayed, *s.period),
-                                                 format_ms(*s.period))
-                          : s.outlasts ? std::string("until the GPU is done, which the range does not wait for")
-                                       : fmt::format("{:+.2f}%", s.error_pct);
-  std::string line = fmt::format("replayed {} ms ({}); without the profiler {} ms [{}, {}]", format_ms(s.replayed), off,
-                                 format_ms(u.step), format_ms(u.low), format_ms(u.high));
-  if (s.measured) line += fmt::format(", measured {} ms", format_ms(*s.measured));
-  if (report.unprofiled_samples_per_s) line += fmt::format(", {:.1f} samples/s", *report.unprofiled_samples_per_s);
   std::string out = s.steadiness.empty() ? std::string() : wrap(s.steadiness, style.width, 2, 0) + "\n";
-  out += wrap(line, style.width, 2, 0) + "\n";
   if (!s.measured_refused.empty()) out += wrap(printable(s.measured_refused), style.width, 2, 0) + "\n";
-  return out + breakdown_text(s, style) + path_text(s, style);
+  return out + breakdown_text(s.without_profiler, style) + path_text(s.without_profiler, style);
 }
 
 void write_simulated(JsonWriter& json, const analysis::SummaryReport& report) {
@@ -194,6 +194,9 @@ void write_simulated(JsonWriter& json, const analysis::SummaryReport& report) {
   json.member_ms("no_network_ms", s.bounds.no_network).member_ms("no_cpu_ms", s.bounds.no_cpu).end_object();
   json.member("critical_path_tasks", s.path_length);
   write_parts(json, "critical_path", path_parts(s.breakdown), s.breakdown.step);
+  const simulate::Breakdown& clean = s.without_profiler.breakdown;
+  write_parts(json, "unprofiled_breakdown", parts(clean), clean.step);
+  write_parts(json, "unprofiled_critical_path", path_parts(clean), clean.step);
   json.objects("critical_path_reasons", s.reasons, [&](const SimulatedStep::Reason& row) {
     json.member("reason", row.name).member("count", row.count).member_ms("wait_ms", row.wait);
   });

@@ -52,7 +52,7 @@ class Adviser {
     a.prediction = std::move(prediction);
     for (const Use& use : a.uses) {
       a.effort = std::max(a.effort, use.whatif->effort);
-      a.code.push_back(whatif::code_of(*use.whatif, model_));
+      a.code.push_back(whatif::code_of(use, model_));
     }
     a.gain = a.declined() ? 0 : a.prediction.speedup * a.prediction.samples;
     const auto& taken = a.prediction.reserved_bytes ? a.prediction.reserved_bytes : a.prediction.peak_bytes;
@@ -92,7 +92,7 @@ class Adviser {
     OptimizeOptions o;
     // Without memory events nobody can say what fits.
     if (model_.memory) o.memory_limit = options_.memory_limit;
-    o.evaluations = std::clamp(kTasks / std::max<std::size_t>(1, model_.graph.size()), kFewest, kMost);
+    o.evaluations = evaluations_of_advice(model_);
     o.least_gain = options_.least_gain;
     o.threads = options_.threads;
     if (options_.progress) {
@@ -138,6 +138,10 @@ class Adviser {
 };
 
 }  // namespace
+
+std::size_t evaluations_of_advice(const whatif::Model& model) {
+  return std::clamp(kTasks / std::max<std::size_t>(1, model.graph.size()), kFewest, kMost);
+}
 
 Advised advise(const analysis::Baseline& base, const AdviseOptions& options) { return Adviser(base, options).run(); }
 

@@ -83,6 +83,8 @@ class Evaluator {
 
 /// optimize() with an evaluator that other searches of the same step share. `options.threads` is the evaluator's.
 Result<Optimized> optimize(Evaluator& evaluator, const OptimizeOptions& options);
+/// How many strategies `advise` predicts at most to find its combination.
+std::size_t evaluations_of_advice(const whatif::Model& model);
 
 /// A strategy as one list of changes: its what-ifs, and the workers behind them.
 Result<std::vector<whatif::Use>> all_uses(const whatif::Model& model, const Strategy& strategy);

@@ -56,7 +56,7 @@ void explain(Evaluator& evaluator, const Strategy& as_it_is, bool parts, Optimiz
       const whatif::Use& use = (*uses)[i];
       OptimizedPart part;
       part.text = use.text;
-      part.code = whatif::code_of(*use.whatif, evaluator.base().model);
+      part.code = whatif::code_of(use, evaluator.base().model);
       part.may_break = use.whatif->assumes;
       out.parts.push_back(std::move(part));
       Strategy others = out.best;

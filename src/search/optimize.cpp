@@ -77,6 +77,7 @@ class Optimizer {
       beam.push_back({s, e});
       if (better(e, best_.evaluation)) best_ = beam.back();
     }
+    const State begun_with = best_;
     int idle = 0;
     while (idle < kIdleRounds && !over()) {
       beam = grow(beam);
@@ -90,6 +91,8 @@ class Optimizer {
     out.converged = !cut_;
     plan_gradients();
     simplify();
+    // Without parts that gain little each, the answer may fall behind what the search began with.
+    if (better(begun_with.evaluation, best_.evaluation)) best_ = begun_with;
     if (!fits(best_.evaluation)) {
       return fail(
           ErrorCode::kDeclined,
@@ -339,9 +342,24 @@ Result<Optimized> optimize(Evaluator& evaluator, const OptimizeOptions& options)
   return Optimizer(evaluator, options).run();
 }
 
+// A small budget must not end with less than `advise` finds: the search begins with its combination, unless the caller says where.
 Result<Optimized> optimize(const analysis::Baseline& base, const OptimizeOptions& options) {
   Evaluator evaluator(base, options.threads, memory_limit(base.model, options.memory_limit));
-  return optimize(evaluator, options);
+  if (!options.start.empty()) return optimize(evaluator, options);
+  OptimizeOptions advice = options;
+  advice.evaluations = evaluations_of_advice(base.model);
+  advice.least_gain = AdviseOptions{}.least_gain;
+  advice.seconds = options.seconds / 2;
+  advice.communication.reset();
+  advice.bucket_sizes.clear();
+  advice.explain = false;
+  OptimizeOptions search = options;
+  search.seconds = options.seconds - advice.seconds;
+  if (const Result<Optimized> known = optimize(evaluator, advice); known && !known->best.whatifs.empty()) {
+    search.start.push_back(known->best);
+    search.start.back().communication = options.communication;
+  }
+  return optimize(evaluator, search);
 }
 
 }  // namespace foretrace::search

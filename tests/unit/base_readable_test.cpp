@@ -52,7 +52,7 @@ TEST(Text, NumbersAsPeopleReadThem) {
   EXPECT_EQ(format_percent(0.9432), "94.3%");
   EXPECT_EQ(format_bytes(19), "19 B");
   EXPECT_EQ(format_bytes(11753760), "11.8 MB");
-  EXPECT_EQ(format_memory(150109880320), "139.8 GiB");
+  EXPECT_EQ(format_memory(150109880320), "150.11 GB");
   EXPECT_EQ(format_us(741.12), "741.1");
   EXPECT_EQ(format_us(1.0234), "1.02");
   EXPECT_EQ(plural(1, "step"), "1 step");

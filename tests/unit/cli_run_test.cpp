@@ -94,7 +94,7 @@ TEST_F(Cli, DoctorAndSummary) {
   EXPECT_TRUE(contains(doctor.out, "Good for predictions."));
   const Outcome summary = run_with({"summary", trace_});
   EXPECT_EQ(summary.code, kDone) << summary.err;
-  EXPECT_TRUE(contains(summary.out, "ProfilerStep#3: 0.900 ms as traced"));
+  EXPECT_TRUE(contains(summary.out, "as traced: 0.900 ms"));
 }
 
 TEST_F(Cli, OptionsBeforeAndAfterTheVerb) {

@@ -32,18 +32,8 @@ struct SummaryOptions {
   host::UserMeasurements measurements = {};
 };
 
-/// What the simulation of a step says.
-struct SimulatedStep {
-  Ns replayed = 0;
-  double error_pct = 0;      ///< of the replay against the trace
-  std::optional<Ns> period;  ///< when the GPU lags behind the CPU: the replay is compared with this instead
-  host::Unprofiled unprofiled;
-  std::optional<Ns> measured;
-  Ns startup = 0;                ///< start-up work that was taken out of a cold step
-  std::string steadiness;        ///< what is not steady about the step; empty: nothing
-  std::string measured_refused;  ///< why the recorder's measurement is not used; empty when it is, or there is none
-  bool outlasts = false;         ///< the GPU still works when the range ends, and no later step shows for how long
-  StepVerdict verdict;
+/// Where the time of a simulated step goes.
+struct SimulatedParts {
   simulate::Breakdown breakdown;
   simulate::LowerBounds bounds;
 
@@ -68,6 +58,37 @@ struct SimulatedStep {
   std::vector<PathTask> path_tasks;  ///< the longest ones, at most kPathTasks
   std::uint64_t path_length = 0;     ///< tasks on the path
   static constexpr std::size_t kPathTasks = 100;
+};
+
+/// What the simulation of a step says; its parts are those of the step as traced.
+struct SimulatedStep : SimulatedParts {
+  Ns replayed = 0;
+  double error_pct = 0;      ///< of the replay against the trace
+  std::optional<Ns> period;  ///< when the GPU lags behind the CPU: the replay is compared with this instead
+  host::Unprofiled unprofiled;
+  SimulatedParts without_profiler;  ///< of the step that every answer is about
+  std::optional<Ns> measured;
+  Ns startup = 0;                ///< start-up work that was taken out of a cold step
+  std::string steadiness;        ///< what is not steady about the step; empty: nothing
+  std::string measured_refused;  ///< why the recorder's measurement is not used; empty when it is, or there is none
+  bool outlasts = false;         ///< the GPU still works when the range ends, and no later step shows for how long
+  StepVerdict verdict;
+};
+
+/// Multiplications in FLOP: matrix products, convolutions, attention and recurrent layers, two per multiply-add, as
+/// torch.utils.flop_counter counts them. `model` leaves out what runs a second time (activation checkpointing).
+struct FlopCount {
+  double model = 0, recomputed = 0;
+  /// The same as time, in ns: each operation at the dense peak of the precision it ran in. Nothing when a peak is unknown.
+  std::optional<double> model_at_peak = 0.0, recomputed_at_peak = 0.0;
+
+  [[nodiscard]] std::optional<double> achieved_tflops(Ns time) const;
+  /// Model FLOPs utilisation, 0 to 1: time at the peak over `time` (of all GPUs together).
+  [[nodiscard]] std::optional<double> mfu(Ns time) const;
+  /// Hardware FLOPs utilisation: the same with what runs a second time.
+  [[nodiscard]] std::optional<double> hfu(Ns time) const;
+  /// The peak of these operations together, TFLOP/s.
+  [[nodiscard]] std::optional<double> peak_tflops() const;
 };
 
 struct SummaryReport {
@@ -108,6 +129,7 @@ struct SummaryReport {
     Ns gpu_time = 0;
     Ns cpu_time = 0;  ///< work on all threads
     std::uint64_t gpu_events = 0;
+    FlopCount flops;
   };
   std::vector<PhaseRow> phases;
 
@@ -118,6 +140,7 @@ struct SummaryReport {
     Ns forward = 0, backward = 0, other = 0;  ///< GPU time
     Ns cpu_time = 0;
     std::uint64_t gpu_events = 0;
+    FlopCount flops;
     [[nodiscard]] Ns gpu_time() const { return forward + backward + other; }
   };
   std::vector<LayerRow> layers;  ///< most GPU time first
@@ -153,6 +176,15 @@ struct SummaryReport {
     std::optional<memory::Composition> parts;  ///< where one GPU's events are in the step
   };
   std::vector<MemoryPeak> memory;  ///< one per device with allocator events in the step
+
+  std::optional<FlopCount> flops;  ///< of the step; also of phases and layers
+  std::string no_flops;            ///< why they are not known; empty when they are
+  std::string no_peak;             ///< why the peak is not known; empty when it is
+  std::size_t gpus = 1;            ///< that multiply: the peak is that of all of them
+  /// The time that utilisation is of: the step without the profiler, on every GPU.
+  [[nodiscard]] Ns gpu_time_offered() const {
+    return simulated ? simulated->unprofiled.step * static_cast<Ns>(gpus) : 0;
+  }
 
   std::optional<SimulatedStep> simulated;
   std::string no_graph;  ///< why there is no simulation, no phase, layer and operation; empty when there is one

@@ -19,6 +19,15 @@ void summarise_lanes(const SummaryInput& input, SummaryReport& report);
 void summarise_memory(const SummaryInput& input, SummaryReport& report);
 /// Phases, layers, operations, kernels.
 void summarise_work(const SummaryInput& input, SummaryReport& report);
+/// What the GPU tasks of a step multiply, each operation's FLOP with the first of its tasks.
+struct TaskFlops {
+  std::vector<FlopCount> of_task;  ///< by task of the graph; empty when the sizes are unknown
+  std::string no_flops, no_peak;   ///< as in SummaryReport
+  std::size_t gpus = 1;
+};
+TaskFlops task_flops(const SummaryInput& input, const std::vector<std::uint32_t>& gpu_tasks);
+FlopCount& operator+=(FlopCount& sum, const FlopCount& more);
+
 /// Breakdown, critical path, bounds, the step without the profiler.
 SimulatedStep summarise_simulation(const trace::Trace& trace, const ReplayedStep& analysis, std::optional<Ns> measured,
                                    const host::CpuPrior& prior);

@@ -14,7 +14,7 @@ using trace::kAbsent;
 namespace {
 
 // Time in front of an operation counts towards it; where that is most of a task, its name alone would say that the operation took so long.
-void name_gaps(const trace::Trace& trace, const graph::Graph& g, SimulatedStep& step) {
+void name_gaps(const trace::Trace& trace, const graph::Graph& g, SimulatedParts& step) {
   const std::optional<Ns> begin = graph::step_begin(trace, g);
   if (!begin) return;
   for (SimulatedStep::PathTask& row : step.path_tasks) {
@@ -63,7 +63,10 @@ Result<SummaryReport> summarise(const trace::Trace& trace, const OpenStep& open,
     report.simulated = summarise_simulation(trace, *replayed, measured.step, measured.prior);
     if (measured.recorded) report.simulated->unprofiled.origin = "recorder";
     report.simulated->measured_refused = measured.refused;
-    if (input.own_events) name_gaps(trace, replayed->graph, *report.simulated);
+    if (input.own_events) {
+      name_gaps(trace, replayed->graph, *report.simulated);
+      name_gaps(trace, replayed->graph, report.simulated->without_profiler);
+    }
     report.simulated->startup = replayed->graph.notes.startup.time();
     report.simulated->steadiness = steadiness_text(replayed->graph);
     report.unprofiled_samples_per_s = per_second(report.simulated->unprofiled.step);

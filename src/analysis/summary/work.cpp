@@ -24,6 +24,7 @@ class WorkTables {
   }
 
   void run() {
+    flops_ = task_flops(in_, gpu_);
     totals();
     phases();
     layers();
@@ -66,6 +67,16 @@ class WorkTables {
       const Ns from = std::max(g_.measured[t], in_.step.duration());
       report_.gpu_time_after_step += std::max<Ns>(0, g_.measured[t] + duration(t) - from);
     }
+    report_.no_flops = flops_.no_flops;
+    report_.no_peak = flops_.no_peak;
+    report_.gpus = flops_.gpus;
+    if (flops_.of_task.empty()) return;
+    report_.flops.emplace();
+    for (const std::uint32_t t : gpu_) count_flops(*report_.flops, t);
+  }
+
+  void count_flops(FlopCount& sum, std::uint32_t t) const {
+    if (!flops_.of_task.empty()) sum += flops_.of_task[t];
   }
 
   void phases() {
@@ -78,6 +89,7 @@ class WorkTables {
       SummaryReport::PhaseRow& row = rows[static_cast<std::size_t>(g_.phase[t])];
       row.gpu_time += duration(t);
       ++row.gpu_events;
+      count_flops(row.flops, t);
     }
     for (SummaryReport::PhaseRow& row : rows) {
       if (row.gpu_events > 0 || row.cpu_time > 0) report_.phases.push_back(std::move(row));
@@ -115,6 +127,7 @@ class WorkTables {
                                                    : row.other;
       part += duration(t);
       ++row.gpu_events;
+      count_flops(row.flops, t);
       if (g_.layer[t].valid()) covered += duration(t);
       if (!row.synthetic) named += duration(t);
     }
@@ -213,6 +226,7 @@ class WorkTables {
   const graph::Graph& g_;
   SummaryReport& report_;
   std::vector<std::uint32_t> gpu_;
+  TaskFlops flops_;
   std::unordered_map<std::int64_t, EventId> op_of_id_;
 };
 
@@ -225,16 +239,10 @@ std::string no_layer_name(Phase phase) {
 
 void summarise_work(const SummaryInput& input, SummaryReport& report) { WorkTables(input, report).run(); }
 
-SimulatedStep summarise_simulation(const trace::Trace& trace, const ReplayedStep& a, std::optional<Ns> measured,
-                                   const host::CpuPrior& prior) {
-  SimulatedStep out;
-  out.replayed = a.replayed();
-  out.error_pct = a.error_pct();
-  if (a.graph.periodic && a.graph.period > 0) out.period = a.graph.period;
-  out.outlasts = a.graph.periodic && a.graph.period <= 0 && out.replayed > a.graph.traced;
-  out.measured = measured;
-  out.unprofiled = host::unprofiled(a.graph, measured, prior);
-  out.verdict = step_verdict(trace, a.graph, host::apply(a.graph, out.unprofiled.factors, prior));
+namespace {
+
+SimulatedParts simulated_parts(const ReplayedStep& a) {
+  SimulatedParts out;
   out.breakdown = a.breakdown;
   out.bounds = a.bounds;
   out.path_length = a.path.size();
@@ -268,6 +276,24 @@ SimulatedStep summarise_simulation(const trace::Trace& trace, const ReplayedStep
                               std::string(g.strings[g.lanes[g.lane[s.task]].name]), layer_name(s.task),
                               std::string(to_string(g.phase[s.task])), s.work});
   }
+  return out;
+}
+
+}  // namespace
+
+SimulatedStep summarise_simulation(const trace::Trace& trace, const ReplayedStep& a, std::optional<Ns> measured,
+                                   const host::CpuPrior& prior) {
+  SimulatedStep out;
+  static_cast<SimulatedParts&>(out) = simulated_parts(a);
+  out.replayed = a.replayed();
+  out.error_pct = a.error_pct();
+  if (a.graph.periodic && a.graph.period > 0) out.period = a.graph.period;
+  out.outlasts = a.graph.periodic && a.graph.period <= 0 && out.replayed > a.graph.traced;
+  out.measured = measured;
+  out.unprofiled = host::unprofiled(a.graph, measured, prior);
+  graph::Graph clean = host::apply(a.graph, out.unprofiled.factors, prior);
+  out.verdict = step_verdict(trace, a.graph, clean);
+  out.without_profiler = simulated_parts(replay_step(std::move(clean)));
   return out;
 }
 

@@ -8,6 +8,7 @@
 
 #include "whatif/model/compiled.hpp"
 #include "whatif/model/graph_facts.hpp"
+#include "whatif/model/use_code.hpp"
 
 namespace foretrace::whatif {
 
@@ -28,7 +29,6 @@ struct Row {
 
 constexpr std::array kRows = {
     Row{"accumulate", Fits::kTraining},
-    Row{"amp", Fits::kAnyStep, "with torch.inference_mode(), torch.autocast('cuda', dtype=torch.float16): …"},
     Row{"batch", Fits::kAnyStep,
         "more samples or requests per step: batch_size=…, --max-num-seqs (vLLM), --max-running-requests (SGLang)"},
     Row{"checkpoint", Fits::kTraining},
@@ -65,10 +65,13 @@ graph::StepNature nature_of(const Model& model) {
   return model.trace != nullptr ? graph::step_nature(*model.trace, model.graph) : graph::StepNature{};
 }
 
-std::string code_of(const WhatIf& whatif, const Model& model) {
+std::string code_of(const Use& use, const Model& model) {
+  const WhatIf& whatif = *use.whatif;
   if (is_compiled(model)) return whatif.jax_code;
+  const bool training = nature_of(model).kind == graph::StepKind::kTraining;
+  if (std::string code = code_with_parameters(use, training); !code.empty()) return code;
   const std::string_view other = row_of(whatif).code;
-  return other.empty() || nature_of(model).kind == graph::StepKind::kTraining ? whatif.code : std::string(other);
+  return other.empty() || training ? whatif.code : std::string(other);
 }
 
 std::string unfit_for(const WhatIf& whatif, const Model& model) {

@@ -146,27 +146,13 @@ class FactFinder {
 
   void look_for_recomputation() {
     if (m_.trace == nullptr || m_.chains == nullptr) return;
-    std::size_t forward = 0;
-    std::size_t again = 0;
-    for (std::uint32_t t = 0; t < g_.size(); ++t) {
-      if (!graph::is_gpu(g_.kind[t])) continue;
-      if (g_.phase[t] == Phase::kForward) ++forward;
-      if (g_.phase[t] != Phase::kBackward || !g_.op[t].valid() || !runs_forward(g_.op[t].value)) continue;
-      ++again;
+    const std::vector<std::uint32_t> again = recomputed_tasks(*m_.trace, g_, *m_.chains);
+    f_.recomputes = !again.empty();
+    for (const std::uint32_t t : again) {
       if (!g_.layer[t].valid()) continue;
       const graph::Layer& layer = g_.layers[g_.layer[t].index()];
       if (!layer.synthetic) f_.recomputed.emplace(g_.strings[layer.name]);
     }
-    // A gradient written by hand may compute a cheap tensor again; a checkpoint runs layers.
-    f_.recomputes = again * 10 >= forward && again > 0;
-    if (!f_.recomputes) f_.recomputed.clear();
-  }
-
-  [[nodiscard]] bool runs_forward(std::uint32_t op) const {
-    for (; op != kNone; op = m_.chains->around(op)) {
-      if (only_forward(m_.trace->name(op))) return true;
-    }
-    return false;
   }
 
   // Backward passes that end on the main thread between two updates, where each has a forward pass like the others'. (Two losses
@@ -216,6 +202,33 @@ class FactFinder {
 };
 
 }  // namespace
+
+std::vector<std::uint32_t> recomputed_tasks(const trace::Trace& trace, const Graph& g, const OpChains& chains) {
+  // The derivatives of products are mm and bmm. Only gradients written by hand call matmul: it shows nothing by itself, and is
+  // the forward pass where layers around it run again.
+  const auto runs_forward = [&](std::uint32_t op, bool matmul_too) {
+    for (; op != kNone; op = chains.around(op)) {
+      if (only_forward(trace.name(op)) || (matmul_too && trace.name(op) == "aten::matmul")) return true;
+    }
+    return false;
+  };
+  const auto tasks_again = [&](bool matmul_too) {
+    std::vector<std::uint32_t> again;
+    for (std::uint32_t t = 0; t < g.size(); ++t) {
+      if (!graph::is_gpu(g.kind[t]) || g.phase[t] != Phase::kBackward || !g.op[t].valid()) continue;
+      if (runs_forward(g.op[t].value, matmul_too)) again.push_back(t);
+    }
+    return again;
+  };
+  std::size_t forward = 0;
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t]) && g.phase[t] == Phase::kForward) ++forward;
+  }
+  // A gradient written by hand may compute a cheap tensor again; a checkpoint runs layers.
+  const std::size_t layers_again = tasks_again(false).size();
+  if (layers_again == 0 || layers_again * 10 < forward) return {};
+  return tasks_again(true);
+}
 
 bool recomputes(const StepFacts& has, std::string_view module) {
   return std::any_of(has.recomputed.begin(), has.recomputed.end(), [&](std::string_view layer) {

@@ -5,11 +5,13 @@
 //   if (step_facts(model)->fused_update) …       // the update runs as one kernel per group of tensors
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "foretrace/whatif/model.hpp"
 #include "foretrace/whatif/whatif.hpp"
@@ -36,6 +38,11 @@ struct StepFacts {
   bool half_gradients = false;       ///< gradients travel in half precision
   std::size_t reductions = 0;        ///< all-reduces behind the forward pass: one per bucket
 };
+
+class OpChains;
+/// The GPU tasks of a backward pass that run the forward pass again (activation checkpointing); empty where so little runs again
+/// that no layer does.
+std::vector<std::uint32_t> recomputed_tasks(const trace::Trace& trace, const graph::Graph& graph, const OpChains& chains);
 
 /// Of the model's graph, found out once for all models that have it.
 std::shared_ptr<const StepFacts> step_facts(const Model& model);
