@@ -47,8 +47,8 @@ bool names_a_module(std::string_view name) {
 
 bool is_user_range(trace::EventKind kind, std::string_view name) {
   if (kind != EventKind::kAnnotation || trace::is_step_range(name) || trace::is_communication_range(name)) return false;
-  constexpr std::array<std::string_view, 5> kOfPyTorch = {"layer:", "Optimizer.", "DistributedDataParallel.", "FSDP::",
-                                                          "enumerate(DataLoader)"};
+  constexpr std::array<std::string_view, 5> kOfPyTorch = {"layer:", "Optimizer.", "DistributedDataParallel.",
+                                                          "FSDP::", "enumerate(DataLoader)"};
   return std::none_of(kOfPyTorch.begin(), kOfPyTorch.end(), [&](std::string_view p) { return name.starts_with(p); });
 }
 

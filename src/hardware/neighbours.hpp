@@ -46,7 +46,8 @@ class Neighbours {
   };
   struct Prediction {
     double value = 0;
-    double variance = 1;  ///< of a quantity that varies by 1 over all samples: near 0 alongside one, near 1 far from all
+    double variance =
+        1;            ///< of a quantity that varies by 1 over all samples: near 0 alongside one, near 1 far from all
     double mean = 0;  ///< the value without the median, which leaps where most neighbours are others: for differences
   };
   static constexpr std::uint32_t kNoGroup = static_cast<std::uint32_t>(-1);

@@ -70,7 +70,8 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
   } else if (r.advised.memory_limit) {
     out += ", peak unknown; the GPU has " + gigabytes(r.advised.memory_limit);
   }
-  out += "\n" + baseline_notes(b, style) + verdict_text(b.verdict, style, 2) + one_rank_text(b.one_rank, style, 2) + "\n";
+  out +=
+      "\n" + baseline_notes(b, style) + verdict_text(b.verdict, style, 2) + one_rank_text(b.one_rank, style, 2) + "\n";
 
   TextTable table({{"what if", Align::kLeft, true},
                    {"ms"},

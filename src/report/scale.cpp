@@ -23,11 +23,18 @@ std::string to_text(const analysis::ScaleReport& r, const TextStyle& style) {
   if (r.compression != "none") out += ", " + r.compression + " gradients";
   if (!r.whatifs.empty()) out += fmt::format("; with {}", fmt::join(r.whatifs, " + "));
   out += "\n" + steadiness_line(r.steadiness, style) + "\n";
-  TextTable table(
-      {{"workers"}, {"ms"}, {"10 % .. 90 %"}, {"communication"}, {"exposed"}, {"other"}, {"efficiency"}, {"costs", Align::kLeft}});
+  TextTable table({{"workers"},
+                   {"ms"},
+                   {"10 % .. 90 %"},
+                   {"communication"},
+                   {"exposed"},
+                   {"other"},
+                   {"efficiency"},
+                   {"costs", Align::kLeft}});
   for (const whatif::Prediction& p : r.predictions) {
     table.row({fmt::format("{}", p.workers), short_ms(p.step), band(p.low, p.high), short_ms(p.communication) + " ms",
-               short_ms(p.exposed_communication) + " ms", short_ms(r.other_than_exposed(p)) + " ms", fmt::format("{:.1f} %", 100 * r.efficiency(p)), p.origin});
+               short_ms(p.exposed_communication) + " ms", short_ms(r.other_than_exposed(p)) + " ms",
+               fmt::format("{:.1f} %", 100 * r.efficiency(p)), p.origin});
   }
   if (table.rows() > 0) {
     out += table.render(style);
@@ -35,7 +42,8 @@ std::string to_text(const analysis::ScaleReport& r, const TextStyle& style) {
                                  [&](const whatif::Prediction& p) { return r.other_than_exposed(p) > 0; });
     if (any) {
       out += paragraph(
-          "other: what else the step takes over one worker's. The slowest worker sets the pace; gradients or parameters "
+          "other: what else the step takes over one worker's. The slowest worker sets the pace; gradients or "
+          "parameters "
           "are copied; kernels run slower while collectives share the GPU with them; the CPU starts the collectives.",
           style);
     }

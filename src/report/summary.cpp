@@ -68,7 +68,8 @@ std::string place_text(const SummaryReport& report, const TextStyle& style) {
   } else if (report.rank) {
     add(fmt::format("rank {}", *report.rank));
   }
-  if (report.simulated) return where.empty() ? where : wrap(where, style.width, 2, 0) + "\n";  // the verdict says the rest
+  if (report.simulated)
+    return where.empty() ? where : wrap(where, style.width, 2, 0) + "\n";  // the verdict says the rest
   if (report.gpu_busy > 0 || report.gpu_events > 0) {
     add(fmt::format("GPU busy {} of the step", format_percent(share(report.gpu_busy, report.step_duration()))));
   } else {
@@ -89,8 +90,9 @@ std::string headline(const SummaryReport& report, const TextStyle& style) {
   std::string out = (report.file == "-" ? std::string("standard input") : printable(report.file)) + "\n";
   if (report.simulated) {
     const analysis::SimulatedStep& s = *report.simulated;
-    std::string line = fmt::format("{}: {} ms without the profiler [{}, {}]", printable(step.name),
-                                   format_ms(s.unprofiled.step), format_ms(s.unprofiled.low), format_ms(s.unprofiled.high));
+    std::string line =
+        fmt::format("{}: {} ms without the profiler [{}, {}]", printable(step.name), format_ms(s.unprofiled.step),
+                    format_ms(s.unprofiled.low), format_ms(s.unprofiled.high));
     if (s.measured) line += fmt::format(", measured {} ms", format_ms(*s.measured));
     if (report.unprofiled_samples_per_s) line += fmt::format(", {:.1f} samples/s", *report.unprofiled_samples_per_s);
     out += wrap(line + "; " + how, style.width, 2, 0) + "\n";
@@ -181,7 +183,8 @@ std::string lanes_text(const SummaryReport& report, const TextStyle& style) {
 
 std::string phases_text(const SummaryReport& report, const TextStyle& style) {
   if (report.phases.empty()) return {};
-  TextTable table({{"Phases", Align::kLeft}, {"GPU ms"}, {"share"}, {"", Align::kBar}, {"TFLOP/s"}, {"CPU ms"}, {"GPU tasks"}}, 0);
+  TextTable table(
+      {{"Phases", Align::kLeft}, {"GPU ms"}, {"share"}, {"", Align::kBar}, {"TFLOP/s"}, {"CPU ms"}, {"GPU tasks"}}, 0);
   for (const SummaryReport::PhaseRow& row : report.phases) {
     const double part = share(row.gpu_time, report.gpu_time);
     table.row({"  " + row.name, ms_or_dash(row.gpu_time), row.gpu_time > 0 ? format_percent(part) : "-",

@@ -152,7 +152,7 @@ void describe_conv(Work& work, const OpClass& what, std::string_view name, const
   if (unsaid && kernel[1] > 0 && what.form != Form::kConvDepthwise && c.input[1] % kernel[1] == 0)
     c.groups = c.input[1] / kernel[1];
   const std::array<std::int64_t, 4> out =
-      four(recorded                    ? op[0].shape()
+      four(recorded                ? op[0].shape()
            : unsaid && !transposed ? op[input].shape()
                                    : output_sizes(op[input].shape(), op[weight].shape(), op, at, transposed));
   if (recorded) c.out_channels = out[1];

@@ -41,7 +41,8 @@ TEST(Flops, WhatRunsASecondTimeIsNotTheModels) {
   EXPECT_NEAR(report.flops->model / 2735915139072, 1, 0.001);
   EXPECT_GT(report.flops->recomputed, 0.2 * report.flops->model);
   const Ns step = report.gpu_time_offered();
-  EXPECT_NEAR(*report.flops->hfu(step) / *report.flops->mfu(step), 1 + report.flops->recomputed / report.flops->model, 1e-9);
+  EXPECT_NEAR(*report.flops->hfu(step) / *report.flops->mfu(step), 1 + report.flops->recomputed / report.flops->model,
+              1e-9);
 }
 
 TEST(Flops, PhasesAndLayersAddUp) {

@@ -385,13 +385,17 @@ TEST(ProfilerSteps, ARangeInsideAnotherIsAPartOfThatStep) {
   EXPECT_EQ(steps.steps[1].number, 3);
 }
 
-TEST(WholeTrace, EndsWithTheGpuWhereThatWorksOn) {
+TEST(WholeTrace, EndsWithTheGpuWhereStartTimesAreDerived) {
   TraceMaker m;
   m.launch(1, {1'000, 4'000}, "kernel", {6'000, 90'000});
-  const trace::Steps steps = trace::find_steps(m.load());
-  ASSERT_EQ(steps.source, trace::StepSource::kWholeTrace);
-  EXPECT_EQ(steps.steps.front().thread_end, 4'000);
-  EXPECT_EQ(steps.steps.front().end, 90'000);
+  trace::Trace trace = m.load();
+  const trace::Steps recorded = trace::find_steps(trace);
+  ASSERT_EQ(recorded.source, trace::StepSource::kWholeTrace);
+  EXPECT_FALSE(recorded.steps.front().thread_end);
+  trace.diagnostics.add("starts_from_dependencies", Severity::kInfo, "start times follow from dependencies");
+  const trace::Steps derived = trace::find_steps(trace);
+  EXPECT_EQ(derived.steps.front().thread_end, 4'000);
+  EXPECT_EQ(derived.steps.front().end, 90'000);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "whatif/model/use_code.hpp"
+#include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::whatif {
 namespace {
@@ -13,7 +13,8 @@ std::string code(std::string_view text, bool training = true) {
   const Result<Use> use = parse_use(text);
   EXPECT_TRUE(use) << text;
   if (!use) return {};
-  const std::string line = code_with_parameters(*use, training);
+  const std::string line =
+      use->whatif->code_for == nullptr ? std::string() : use->whatif->code_for(use->parameters, training);
   return line.empty() ? use->whatif->code : line;
 }
 

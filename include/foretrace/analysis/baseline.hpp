@@ -89,10 +89,10 @@ struct StepFigures {
   Ns traced = 0, replayed = 0, unprofiled = 0, unprofiled_low = 0, unprofiled_high = 0;
   std::optional<Ns> period;  ///< when the GPU lags behind the CPU: time between the same work in two steps
   std::optional<Ns> measured;
-  std::string measured_refused;      ///< why the recorder's measurement is not used; empty when it is, or there is none
-  graph::Startup startup;            ///< start-up work that was taken out of the step
-  Ns allocator = 0;                  ///< in calls that take memory from the driver and give it back, step after step
-  std::string steadiness;            ///< what is not steady about the step, in one or two sentences; empty: nothing
+  std::string measured_refused;  ///< why the recorder's measurement is not used; empty when it is, or there is none
+  graph::Startup startup;        ///< start-up work that was taken out of the step
+  Ns allocator = 0;              ///< in calls that take memory from the driver and give it back, step after step
+  std::string steadiness;        ///< what is not steady about the step, in one or two sentences; empty: nothing
   std::optional<std::int64_t> peak_bytes;
   std::optional<std::int64_t> reserved_bytes;  ///< what the allocator took from the GPU for that peak
   std::optional<memory::Composition> peak_parts;

@@ -106,7 +106,7 @@ struct DoctorReport {
     std::optional<Ns> period;  ///< where the GPU runs behind the CPU
     StepVerdict verdict;
     bool ramp_up = false;
-    bool outlasts = false;  ///< the GPU still works when the range ends, and no later step shows for how long
+    bool outlasts = false;     ///< the GPU still works when the range ends, and no later step shows for how long
     std::string cold_refusal;  ///< why nothing is predicted from the step; empty when something is
     /// Distances of more than 50 us without a cause, longest first: "4.8 ms in front of X on GPU 0 stream 7".
     std::vector<std::string> unexplained_waits;

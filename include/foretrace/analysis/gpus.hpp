@@ -68,7 +68,7 @@ struct GpusReport {
   std::string how;          ///< how the device was identified
   Ns baseline = 0;          ///< the step without the profiler on `from`
   std::optional<OneRank> one_rank;
-  std::string steadiness;   ///< as in StepFigures
+  std::string steadiness;  ///< as in StepFigures
   std::vector<std::string> whatifs;
   GpuOrder order = GpuOrder::kTime;
   bool watts = false;
@@ -103,7 +103,8 @@ struct ScaleReport {
   }
   /// What this step takes over one worker's beside exposed communication: kernels that share the GPU with collectives, and calls.
   [[nodiscard]] Ns other_than_exposed(const whatif::Prediction& p) const {
-    return std::max<Ns>(0, static_cast<Ns>(static_cast<double>(p.step) * (1 - efficiency(p))) - p.exposed_communication);
+    return std::max<Ns>(0,
+                        static_cast<Ns>(static_cast<double>(p.step) * (1 - efficiency(p))) - p.exposed_communication);
   }
 };
 

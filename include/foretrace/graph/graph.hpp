@@ -217,8 +217,8 @@ class Graph {
     std::uint64_t foreign_events = 0;     ///< events of other processes, left out
     Ns waited = 0;                        ///< for GPU work that is not in the file: left out of the step
     bool queue_depth_measured = false;
-    Startup startup;                   ///< taken out of the step; all 0 in a steady step
-    Ns allocator = 0;                  ///< in calls that take memory from the driver and give it back, step after step
+    Startup startup;   ///< taken out of the step; all 0 in a steady step
+    Ns allocator = 0;  ///< in calls that take memory from the driver and give it back, step after step
   } notes;
 
   [[nodiscard]] std::size_t size() const { return kind.size(); }

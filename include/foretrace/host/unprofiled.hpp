@@ -58,11 +58,12 @@ struct HostCosts {
   } launches;
 
   struct Eager {
-    double op_us = 0;           ///< an operation that launches a kernel: dispatch, allocation, launch
-    double cast_us = 0;         ///< autocast's cast of a tensor, with the operations around it
-    double scaler_us = 0;       ///< scale, step and update of a GradScaler, without the launches that unscale
-    double node_us = 0;         ///< a node of the autograd graph, without the operations it runs
-    double rnn_weight_us = 0;   ///< autocast on a weight of a recurrent layer, alongside its cast: the layout is made anew
+    double op_us = 0;      ///< an operation that launches a kernel: dispatch, allocation, launch
+    double cast_us = 0;    ///< autocast's cast of a tensor, with the operations around it
+    double scaler_us = 0;  ///< scale, step and update of a GradScaler, without the launches that unscale
+    double node_us = 0;    ///< a node of the autograd graph, without the operations it runs
+    double rnn_weight_us =
+        0;  ///< autocast on a weight of a recurrent layer, alongside its cast: the layout is made anew
     double hooked_copy_us = 0;  ///< a saved tensor that a hook copies to the host or back
     /// Calling a module. The profiler records nothing there, so it keeps its time. Traces without layer ranges do not show how
     /// many modules there are: `modules_per_op` times the operations of the forward pass then stand for them.

@@ -152,6 +152,8 @@ struct WhatIf {
   Parts parts = {};
   std::string code = {};      ///< how to switch it on in PyTorch, one line
   std::string jax_code = {};  ///< the same for a program of JAX; empty: there is no such line
+  /// `code` with the values of its parameters. Null, or an empty text: they change nothing. `training`: the step computes gradients.
+  std::string (*code_for)(const Parameters& parameters, bool training) = nullptr;
   Effort effort = Effort::kWork;
   Stage stage = Stage::kKernels;
   std::vector<std::string> advise = {};  ///< uses `advise` tries; none: nobody would switch it on by itself

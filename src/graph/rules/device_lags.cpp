@@ -116,7 +116,7 @@ class LagRule {
   // How the launch call holds a task: a point of the call, and the typical distance from there.
   struct LaunchPoint {
     std::uint32_t point = kWhole;
-    Ns at = 0;     // when the call reached it
+    Ns at = 0;       // when the call reached it
     Ns typical = 0;  // to the task's start
     bool blocking = false;
   };

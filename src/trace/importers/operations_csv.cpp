@@ -12,8 +12,8 @@
 #include <optional>
 #include <tuple>
 
-#include "base/decimal.hpp"
 #include "base/csv.hpp"
+#include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "trace/importers/event_rows.hpp"
 #include "trace/importers/importer.hpp"

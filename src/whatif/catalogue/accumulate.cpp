@@ -121,6 +121,11 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
       fmt::format("    # accumulate: {} parts{}", to.passes, p.gain.empty() ? "" : "," + p.gain.substr(3)));
 }
 
+std::string code_for(const Parameters& p, bool /*training*/) {
+  const double n = p.number("n");
+  return fmt::format("for part in batch.chunk({0:g}): (loss_fn(model(part)) / {0:g}).backward()", n);
+}
+
 const Registered kRegistered(
     {.name = "accumulate",
      .about = "the same batch in n parts, gradients added up before the update",
@@ -135,6 +140,7 @@ const Registered kRegistered(
      .changes = Changes::kAccumulation,
      .parts = {.memory = Part::kModelled},
      .code = "for part in batch.chunk(n): (loss_fn(model(part)) / n).backward()",
+     .code_for = code_for,
      .effort = Effort::kFewLines,
      .stage = Stage::kBatch,
      .advise = {"accumulate:n=2"},

@@ -8,6 +8,7 @@
 #include "whatif/model/fitting.hpp"
 #include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
+#include "whatif/model/use_code.hpp"
 #include "whatif/rewrite/autocast_tasks.hpp"
 #include "whatif/rewrite/precision_memory.hpp"
 #include "whatif/rewrite/workspaces.hpp"
@@ -184,6 +185,16 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
   to.layers.insert(to.layers.end(), layers.begin(), layers.end());
 }
 
+std::string code_for(const Parameters& p, bool training) {
+  const bool bf16 = p.text("dtype") == "bf16";
+  std::string note = on_layers(p);
+  // bf16 has the range of fp32: nothing underflows, and no scaler is needed.
+  if (training && !bf16) note += note.empty() ? "and torch.amp.GradScaler" : ", and torch.amp.GradScaler";
+  return with_note(fmt::format("with {}torch.autocast('cuda', dtype=torch.{}): …",
+                               training ? "" : "torch.inference_mode(), ", bf16 ? "bfloat16" : "float16"),
+                   note);
+}
+
 const Registered kRegistered(
     {.name = "amp",
      .about = "mixed precision: autocast, and a gradient scaler for fp16",
@@ -199,6 +210,7 @@ const Registered kRegistered(
      .code = "with torch.autocast('cuda', dtype=torch.float16): …  # and torch.amp.GradScaler",
      .jax_code = "loss(jax.tree.map(lambda p: p.astype(jnp.bfloat16), params), …)  # inside jax.value_and_grad; the "
                  "update stays FP32",
+     .code_for = code_for,
      .effort = Effort::kFewLines,
      .stage = Stage::kPrecision,
      .advise = {"amp:dtype=bf16", "amp"},

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/rewrite/loading.hpp"
 #include "whatif/rewrite/scaling.hpp"
@@ -15,6 +17,11 @@ Status apply_batch(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
+std::string code_for(const Parameters& p, bool training) {
+  if (!training) return {};
+  return fmt::format("DataLoader(dataset, batch_size={:g} * batch_size)", p.number("x"));
+}
+
 const Registered kRegistered(
     {.name = "batch",
      .about = "a batch x times as large",
@@ -30,6 +37,7 @@ const Registered kRegistered(
      .parts = {.memory = Part::kModelled},
      .code = "DataLoader(dataset, batch_size=…)",
      .jax_code = "step(state, batch)  # with a larger batch: another program is compiled",
+     .code_for = code_for,
      .effort = Effort::kLine,
      .stage = Stage::kBatch,
      .advise = {"batch:x=2", "batch:x=4"},

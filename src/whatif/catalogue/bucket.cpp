@@ -29,6 +29,10 @@ std::string already_there(const Model& m, const Parameters& p) {
   return fmt::format("the step already reduces its gradients in {} buckets", has->reductions);
 }
 
+std::string code_for(const Parameters& p, bool /*training*/) {
+  return fmt::format("DistributedDataParallel(model, bucket_cap_mb={:g})", p.number("mb"));
+}
+
 const Registered kRegistered(scheme_whatif({.name = "bucket",
                                             .about = "data parallel with another bucket size",
                                             .parameters = {{.name = "mb",
@@ -40,6 +44,7 @@ const Registered kRegistered(scheme_whatif({.name = "bucket",
                                             .source = "PyTorch DistributedDataParallel(bucket_cap_mb)",
                                             .not_modelled = "the spread of a real network",
                                             .code = "DistributedDataParallel(model, bucket_cap_mb=…)",
+                                            .code_for = code_for,
                                             .validated = true,
                                             .apply = apply_bucket,
                                             .already = already_there,

@@ -9,6 +9,7 @@
 #include "whatif/model/op_chains.hpp"
 #include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
+#include "whatif/model/use_code.hpp"
 
 namespace foretrace::whatif {
 namespace {
@@ -218,6 +219,20 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
   }
 }
 
+std::string code_for(const Parameters& p, bool /*training*/) {
+  const bool reentrant = p.text("reentrant") == "1";
+  const std::string layers = on_layers(p);
+  if (!layers.empty()) {
+    return with_note(
+        fmt::format("torch.utils.checkpoint.checkpoint(block, x, use_reentrant={})", reentrant ? "True" : "False"),
+        layers);
+  }
+  if (!reentrant) return {};
+  return "model.gradient_checkpointing_enable({'use_reentrant': True})  # or torch.utils.checkpoint.checkpoint(block, "
+         "x, "
+         "use_reentrant=True)";
+}
+
 const Registered kRegistered(
     {.name = "checkpoint",
      .about = "activations of blocks are recomputed in the backward pass instead of kept",
@@ -230,6 +245,7 @@ const Registered kRegistered(
      .changes = Changes::kRecomputation,
      .parts = {.memory = Part::kModelled},
      .code = "model.gradient_checkpointing_enable()  # or torch.utils.checkpoint.checkpoint(block, x)",
+     .code_for = code_for,
      .effort = Effort::kFewLines,
      .stage = Stage::kMemory,
      .advise = {"checkpoint"},

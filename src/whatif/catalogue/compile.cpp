@@ -6,6 +6,7 @@
 #include "whatif/dataflow/layer_regions.hpp"
 #include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
+#include "whatif/model/use_code.hpp"
 #include "whatif/rewrite/compiling.hpp"
 
 namespace foretrace::whatif {
@@ -96,6 +97,16 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
   }
 }
 
+std::string code_for(const Parameters& p, bool training) {
+  const std::string& mode = p.text("mode");
+  const std::string layers = on_layers(p);
+  if (mode == "default" && layers.empty()) return {};
+  const std::string option = mode == "default" ? std::string() : fmt::format("mode='{}'", mode);
+  if (!layers.empty()) return with_note(fmt::format("block.compile({})", option), layers);
+  return with_note(fmt::format("model = torch.compile(model, {})", option),
+                   training ? std::string() : "and with torch.inference_mode(): model(x)");
+}
+
 const Registered kRegistered(
     {.name = "compile",
      .about =
@@ -113,6 +124,7 @@ const Registered kRegistered(
      .changes = Changes::kCompilation,
      .parts = {.memory = Part::kModelled},
      .code = "model = torch.compile(model)",
+     .code_for = code_for,
      .effort = Effort::kLine,
      .stage = Stage::kRuntime,  // it fuses what the other changes leave
      .advise = {"compile"},

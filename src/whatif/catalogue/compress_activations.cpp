@@ -49,6 +49,11 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
   to.contexts.push_back(fmt::format("with compressed_activations(model, {}):{}", p.parameters.text("bits"), p.gain));
 }
 
+std::string code_for(const Parameters& p, bool /*training*/) {
+  if (p.text("bits") == "16") return {};
+  return "with torch.autograd.graph.saved_tensors_hooks(to_8_bits, from_8_bits): …";
+}
+
 const Registered kRegistered(
     {.name = "compress-activations",
      .about = "activations wait for the backward pass in fewer bits",
@@ -61,6 +66,7 @@ const Registered kRegistered(
      .changes = Changes::kPlacement,
      .parts = {.memory = Part::kModelled},
      .code = "with torch.autograd.graph.saved_tensors_hooks(lambda x: x.half(), lambda x: x.float()): …",
+     .code_for = code_for,
      .effort = Effort::kFewLines,
      .stage = Stage::kMemory,
      .advise = {"compress-activations"},

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/model/whole_number.hpp"
@@ -5,6 +7,17 @@
 
 namespace foretrace::whatif {
 namespace {
+
+std::string code_for(const Parameters& p, bool /*training*/) {
+  const std::string& method = p.text("method");
+  if (method == "fp16") return "model.register_comm_hook(None, default_hooks.fp16_compress_hook)";
+  if (method == "powersgd") {
+    return fmt::format(
+        "model.register_comm_hook(PowerSGDState(None, matrix_approximation_rank={:g}), powerSGD_hook.powerSGD_hook)",
+        p.number("rank"));
+  }
+  return fmt::format("model.register_comm_hook(state, hook)  # with a hook of your own for {}", method);
+}
 
 Status apply_compress_gradients(Model& model, Draft& draft, const Parameters& parameters) {
   ParallelChoice choice = choice_of(parameters, "ddp");
@@ -28,6 +41,7 @@ WhatIf compress_gradients_whatif() {
                             .source = "DGC, QSGD, TernGrad, PowerSGD, top-k; PyTorch communication hooks",
                             .not_modelled = "convergence",
                             .code = "model.register_comm_hook(state, hook)",
+                            .code_for = code_for,
                             .validated = true,
                             .apply = apply_compress_gradients,
                             .already = already_there,

@@ -9,6 +9,7 @@
 #include "whatif/model/allocator_calls.hpp"
 #include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
+#include "whatif/model/use_code.hpp"
 #include "whatif/rewrite/graph_regions.hpp"
 
 namespace foretrace::whatif {
@@ -133,6 +134,11 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
   to.optimizer.emplace_back("    if tensors_of(parameters)[0].is_cuda:\n        options = recordable(cls, options)");
 }
 
+std::string code_for(const Parameters& p, bool /*training*/) {
+  const std::string layers = on_layers(p);
+  return layers.empty() ? layers : with_note("block = torch.cuda.make_graphed_callables(block, (x,))", layers);
+}
+
 const Registered kRegistered(
     {.name = "cuda-graph",
      .about = "the whole step is captured once and launched as one CUDA graph, or some modules as graphs of their own",
@@ -145,6 +151,7 @@ const Registered kRegistered(
      .changes = Changes::kLaunches,
      .parts = {.memory = Part::kNotModelled},
      .code = "g = torch.cuda.CUDAGraph(); with torch.cuda.graph(g): train_step()",
+     .code_for = code_for,
      .effort = Effort::kWork,
      .stage = Stage::kRuntime,
      .advise = {"cuda-graph"},

@@ -133,6 +133,11 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
                           p.parameters.text("pin") == "0" ? "False" : "torch.cuda.is_available()", p.gain);
 }
 
+std::string code_for(const Parameters& p, bool /*training*/) {
+  return fmt::format("DataLoader(dataset, batch_size=…, num_workers={:g}, pin_memory={})", p.number("workers"),
+                     p.text("pin") == "0" ? "False" : "True");
+}
+
 const Registered kRegistered(
     {.name = "dataloader",
      .about = "worker processes load the batches while the step before runs",
@@ -153,6 +158,7 @@ const Registered kRegistered(
      .needs = {Need::kLoader},
      .changes = Changes::kInput,
      .code = "DataLoader(dataset, batch_size=…, num_workers=4, pin_memory=True)",
+     .code_for = code_for,
      .effort = Effort::kLine,
      .stage = Stage::kRuntime,
      .advise = {"dataloader"},

@@ -12,6 +12,7 @@ const Registered kRegistered(scheme_whatif(
      .source = "PyTorch fully_shard; ZeRO",
      .code = "for block in model.layers: fully_shard(block)",
      .jax_code = "jax.device_put(params, NamedSharding(mesh, P(\"data\")))  # and the batch",
+     .code_for = sharded_code,
      .validated = true,
      .already = already_sharded,
      .unvalidated = {"version=1"}}));

@@ -307,6 +307,11 @@ Status apply_sequence(Model& m, Draft& draft, const Parameters& parameters) {
   return Sequence(m, draft, shapes, parameters.number("x")).run();
 }
 
+std::string code_for(const Parameters& p, bool /*training*/) {
+  return fmt::format("tokenizer(texts, max_length={:g} * max_length, padding='max_length', truncation=True)",
+                     p.number("x"));
+}
+
 const Registered kRegistered(
     {.name = "sequence",
      .about = "sequences x times as long in every sample of a token model",
@@ -320,6 +325,7 @@ const Registered kRegistered(
      .changes = Changes::kSequence,
      .parts = {.cpu = Part::kUnchanged, .memory = Part::kModelled},
      .code = "tokenizer(texts, max_length=…, padding='max_length', truncation=True)",
+     .code_for = code_for,
      .effort = Effort::kLine,
      .stage = Stage::kBatch,
      .validated = true,

@@ -12,6 +12,7 @@ const Registered kRegistered(scheme_whatif(
      .source = "ZeRO (Rajbhandari et al. 2020), stage 3; PyTorch fully_shard",
      .code = "for block in model.layers: fully_shard(block)",
      .jax_code = "jax.device_put(params, NamedSharding(mesh, P(\"data\")))  # and the batch",
+     .code_for = sharded_code,
      .validated = true,
      .already = already_sharded}));
 

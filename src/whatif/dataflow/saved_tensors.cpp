@@ -333,7 +333,8 @@ std::string why_saved_unknown(const Model& m) {
   }
   const std::shared_ptr<const StepFacts> has = step_facts(m);
   if (has->recomputes && has->recomputed.empty()) {
-    return "the step computes blocks again in the backward pass and no layer is named: what it keeps cannot be determined";
+    return "the step computes blocks again in the backward pass and no layer is named: what it keeps cannot be "
+           "determined";
   }
   return {};
 }

@@ -8,7 +8,6 @@
 
 #include "whatif/model/compiled.hpp"
 #include "whatif/model/graph_facts.hpp"
-#include "whatif/model/use_code.hpp"
 
 namespace foretrace::whatif {
 
@@ -69,7 +68,9 @@ std::string code_of(const Use& use, const Model& model) {
   const WhatIf& whatif = *use.whatif;
   if (is_compiled(model)) return whatif.jax_code;
   const bool training = nature_of(model).kind == graph::StepKind::kTraining;
-  if (std::string code = code_with_parameters(use, training); !code.empty()) return code;
+  if (whatif.code_for != nullptr) {
+    if (std::string code = whatif.code_for(use.parameters, training); !code.empty()) return code;
+  }
   const std::string_view other = row_of(whatif).code;
   return other.empty() || training ? whatif.code : std::string(other);
 }

@@ -42,7 +42,8 @@ struct StepFacts {
 class OpChains;
 /// The GPU tasks of a backward pass that run the forward pass again (activation checkpointing); empty where so little runs again
 /// that no layer does.
-std::vector<std::uint32_t> recomputed_tasks(const trace::Trace& trace, const graph::Graph& graph, const OpChains& chains);
+std::vector<std::uint32_t> recomputed_tasks(const trace::Trace& trace, const graph::Graph& graph,
+                                            const OpChains& chains);
 
 /// Of the model's graph, found out once for all models that have it.
 std::shared_ptr<const StepFacts> step_facts(const Model& model);

@@ -1,5 +1,5 @@
 #pragma once
-// The line of PyTorch that switches on one use of a what-if, with the values of its parameters.
+// What functions that write the line of code of a use share (WhatIf::code_for).
 
 #include <string>
 
@@ -7,7 +7,10 @@
 
 namespace foretrace::whatif {
 
-/// Empty where the line does not depend on the parameters: then it is the what-if's own. `training`: the step computes gradients.
-std::string code_with_parameters(const Use& use, bool training);
+/// "for encoder.0 and 3 more", from the parameter `layers`; empty when it is not given. A list of names is no code.
+std::string on_layers(const Parameters& parameters);
+
+/// "CODE  # NOTE"; the code alone when there is no note.
+std::string with_note(std::string code, const std::string& note);
 
 }  // namespace foretrace::whatif

@@ -101,6 +101,10 @@ Parameter version_parameter() {
   return version;
 }
 
+std::string sharded_code(const Parameters& p, bool /*training*/) {
+  return p.text("version") == "1" ? "model = FullyShardedDataParallel(model, auto_wrap_policy=…)" : std::string();
+}
+
 Parameter slice_mb_parameter(std::string about, std::string otherwise) {
   return number("slice_mb", std::move(about), std::move(otherwise), -1);
 }

@@ -12,6 +12,9 @@ std::vector<Parameter> cluster_parameters();
 Parameter bucket_mb_parameter();
 Parameter servers_parameter();
 Parameter version_parameter();
+/// WhatIf::code_for of schemes that shard parameters.
+std::string sharded_code(const Parameters& parameters, bool training);
+
 Parameter slice_mb_parameter(std::string about, std::string otherwise);
 
 /// What parameters say that every scheme understands, written into `choice`; those of single schemes where the what-if has

@@ -258,7 +258,8 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
                          "one step was recorded: nothing shows how much steps differ");
   }
   if (const graph::Startup& startup = base.graph.notes.startup; startup.time() > 0) {
-    deviations.add_whole(std::string(kStartupFamily), std::log1p(static_cast<double>(startup.unsure) / static_cast<double>(today)),
+    deviations.add_whole(std::string(kStartupFamily),
+                         std::log1p(static_cast<double>(startup.unsure) / static_cast<double>(today)),
                          "start-up work was taken out of the step, and more of it may be start-up");
   }
   widen_to_baseline(deviations, g, base);

@@ -21,7 +21,8 @@ inline constexpr std::string_view kOneStepFamily = "one step";
 inline constexpr std::string_view kStartupFamily = "start-up work";
 inline constexpr std::string_view kUnknownGpuFamily = "unknown GPU";
 constexpr bool is_of_trace(std::string_view family) {
-  return family == kRecordedStepsFamily || family == kOneStepFamily || family == kStartupFamily || family == kUnknownGpuFamily;
+  return family == kRecordedStepsFamily || family == kOneStepFamily || family == kStartupFamily ||
+         family == kUnknownGpuFamily;
 }
 
 struct Band {

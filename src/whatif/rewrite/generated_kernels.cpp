@@ -20,7 +20,7 @@ struct Figures {
   double finishing_us = 0;                     ///< a second stage of a sum
   double random_flop = 0;                      ///< FP32 operations for a random number, alongside the bytes
   double slow_flop = 0;                        ///< FP32 operations of a GELU, forward; the bytes hide behind them
-  double gelu_gradient_flop = 0;               ///< of its gradient, which has an exponential alongside the error function
+  double gelu_gradient_flop = 0;  ///< of its gradient, which has an exponential alongside the error function
 
   static const Figures& of_inductor() {
     static const Figures kFigures = [] {
