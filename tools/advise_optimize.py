@@ -41,7 +41,7 @@ def main() -> int:
             found = answer(args.program, "optimize", trace, "--memory-gb", limit, "--budget-evals", "200")
             known = advised["gain"] if advised and advised["fits"] else 1.0
             got = found["best"]["speedup"] if "best" in found else 0.0
-            mark = "" if got >= known * (1 - 1e-6) or "error" in found and known == 1.0 else "  worse"
+            mark = "" if got >= known * (1 - 1e-6) or ("error" in found and known == 1.0) else "  worse"
             worse += bool(mark)
             print(f"{name:<46} {limit:>8} GB  advise {known:6.3f} x  optimize {got:6.3f} x{mark}", flush=True)
     print(f"{worse} of {len(TRACES) * len(SHARES)} worse than advise")
