@@ -56,7 +56,8 @@ def test_another_evaluator_gives_the_same_answer() -> None:
     finally:
         _core.set_evaluator(None)
         out.unlink(missing_ok=True)
-    assert sum(asked) == found["evaluations"]
+    # What `advise` finds comes first and is no evaluation of the search.
+    assert sum(asked) > found["evaluations"] == 60
     assert found["best"] == run()["best"]
 
 
