@@ -31,7 +31,7 @@ using whatif::Part;
 using whatif::Stage;
 
 constexpr std::size_t kNeeds = static_cast<std::size_t>(Need::kLoader) + 1;
-constexpr std::size_t kChanges = static_cast<std::size_t>(Changes::kSequence) + 1;
+constexpr std::size_t kChanges = static_cast<std::size_t>(Changes::kDepth) + 1;
 constexpr std::size_t kParts = static_cast<std::size_t>(Part::kNotModelled) + 1;
 constexpr std::size_t kEfforts = static_cast<std::size_t>(Effort::kWork) + 1;
 constexpr std::array<std::string_view, 6> kStages = {"batch", "precision", "kernels", "memory", "optimizer", "runtime"};

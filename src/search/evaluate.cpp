@@ -24,7 +24,7 @@ Result<std::vector<Use>> all_uses(const whatif::Model& model, const Strategy& st
     FORETRACE_TRY(Use workers, use_of(*strategy.communication, model.device));
     uses.push_back(std::move(workers));
   }
-  return uses;
+  return whatif::order_of_application(std::move(uses));
 }
 
 Prediction predict_strategy(const analysis::Baseline& base, const Strategy& strategy, whatif::Detail detail) {

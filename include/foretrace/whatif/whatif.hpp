@@ -61,6 +61,7 @@ enum class Changes : std::uint8_t {
   kWorkers,        ///< how many there are, and how they share the work
   kNetwork,        ///< between them
   kSequence,       ///< positions in a sample: how long its sequence is
+  kDepth,          ///< layers of the model
 };
 std::string_view to_string(Changes changes);
 
@@ -156,6 +157,7 @@ struct WhatIf {
   std::string (*code_for)(const Parameters& parameters, bool training) = nullptr;
   Effort effort = Effort::kWork;
   Stage stage = Stage::kKernels;
+  bool repeats_work = false;  ///< it copies parts of the step, as the other changes leave them: applied behind those
   std::vector<std::string> advise = {};  ///< uses `advise` tries; none: nobody would switch it on by itself
   bool validated = false;  ///< meets its measured rows (docs/internals/accuracy.md), or is right by definition
   Evidence evidence = {};  ///< filled in by the catalogue

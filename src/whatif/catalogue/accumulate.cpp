@@ -143,6 +143,7 @@ const Registered kRegistered(
      .code_for = code_for,
      .effort = Effort::kFewLines,
      .stage = Stage::kBatch,
+     .repeats_work = true,
      .advise = {"accumulate:n=2"},
      .validated = true,
      .apply = apply_accumulate,

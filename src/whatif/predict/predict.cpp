@@ -207,8 +207,21 @@ Result<Model> apply_use(Model model, const Use& use, const std::string& target, 
   return model;
 }
 
-Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses, std::vector<Prediction::Applied>* applied) {
-  FORETRACE_TRY_VOID(Predictor::check(base, !uses.empty()));
+std::vector<Use> order_of_application(std::vector<Use> uses) {
+  // A CUDA graph and other workers take the step as all of its work makes it.
+  const auto around_the_work = [](const Use& use) {
+    const Changes changes = use.whatif->changes;
+    return changes == Changes::kLaunches || changes == Changes::kWorkers || changes == Changes::kNetwork;
+  };
+  const auto rank = [&](const Use& use) { return around_the_work(use) ? 2 : use.whatif->repeats_work ? 1 : 0; };
+  if (std::none_of(uses.begin(), uses.end(), [](const Use& use) { return use.whatif->repeats_work; })) return uses;
+  std::stable_sort(uses.begin(), uses.end(), [&](const Use& a, const Use& b) { return rank(a) < rank(b); });
+  return uses;
+}
+
+Result<Model> apply_uses(const Model& base, const std::vector<Use>& given, std::vector<Prediction::Applied>* applied) {
+  FORETRACE_TRY_VOID(Predictor::check(base, !given.empty()));
+  const std::vector<Use> uses = order_of_application(given);
   Model model = base;
   for (std::size_t i = 0; i < uses.size(); ++i) {
     Prediction::Applied how;

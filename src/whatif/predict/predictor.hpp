@@ -32,7 +32,10 @@ std::string target_of(std::span<const Use> uses);
 /// reason, when the change does not apply.
 Result<Model> apply_use(Model model, const Use& use, const std::string& target, Prediction::Applied& how);
 
-/// All changes in order.
+/// The order in which changes are applied: as given, but those that repeat work come behind those that change the work they repeat.
+std::vector<Use> order_of_application(std::vector<Use> uses);
+
+/// All changes, in the order of application.
 Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses,
                          std::vector<Prediction::Applied>* applied = nullptr);
 
