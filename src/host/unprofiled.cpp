@@ -243,7 +243,7 @@ CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
 Graph apply(const Graph& graph, const CpuFactors& factors, const CpuPrior& prior) {
   Graph g = graph;
   const CpuParts parts = cpu_parts(g, prior.host, factors.profiler);
-  const Ns wake_up = trace::default_latencies().sync_return;
+  const Ns wake_up = prior.latencies->sync_return;
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) {
       if (factors.gpu != 1) g.cost[t] = static_cast<Ns>(std::llround(static_cast<double>(g.cost[t]) * factors.gpu));

@@ -184,7 +184,7 @@ Result<Model> apply_use(Model model, const Use& use, const std::string& target, 
   for (const Need need : whatif.needs) {
     if (const std::string why = missing(model, need); !why.empty()) return declined(why);
   }
-  Draft draft(model.graph, model.trace, model.chains);
+  Draft draft(model.graph, model.trace, model.chains, *model.latencies);
   if (const Status applied = whatif.apply(model, draft, use.parameters); !applied) {
     return declined(applied.error().message);
   }
