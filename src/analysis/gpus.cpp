@@ -98,7 +98,7 @@ void add_cost(GpuPrediction& g, const Prices& prices) {
 void add_bound(GpuPrediction& g) {
   if (g.prediction.step <= 0) return;
   g.gpu_share = whatif::gpu_share(g.prediction.gpu_time, g.prediction.step);
-  g.cpu_bound = g.gpu_share < whatif::kBusyGpu;
+  g.cpu_bound = whatif::waits_for_cpu(g.gpu_share);
   std::erase_if(g.prediction.not_modelled, [](const std::string& n) { return n.starts_with(whatif::kBoundByCpu); });
 }
 

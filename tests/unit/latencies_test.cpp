@@ -72,7 +72,7 @@ class LatenciesOfAStep : public testing::Test {
 };
 
 TEST_F(LatenciesOfAStep, ChangesUseThoseOfTheStepsGpu) {
-  for (const char* use : {"cuda-graph", "ddp:workers=8", "fsdp:workers=8", "accumulate:n=4"}) {
+  for (const char* use : {"cuda-graph", "ddp:workers=8", "fsdp:workers=8"}) {
     const Ns here = test::predicted(example(default_latencies()), {use}).step;
     const Ns there = test::predicted(example(slow_), {use}).step;
     EXPECT_GT(there, here) << use;

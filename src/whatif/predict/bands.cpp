@@ -45,9 +45,9 @@ void widen_to_baseline(Deviations& deviations, const graph::Graph& g, const Mode
 }
 
 // Recorded steps that differ show what the model of one step does not hold.
-void widen_to_recorded_steps(Deviations& deviations, Ns step, const Model& base) {
+void widen_to_recorded_steps(Deviations& deviations, const Model& base) {
   const graph::StepSpread& all = base.graph.recorded_steps;
-  const std::optional<host::LogSpread> spread = host::recorded_spread(base.graph, step);
+  const std::optional<host::LogSpread> spread = host::recorded_spread(base.graph);
   if (!spread) return;
   deviations.at_least(std::string(kRecordedStepsFamily), spread->up, spread->down,
                       fmt::format("the {} recorded steps took {:.4g} to {:.4g} ms (10th to 90th percentile)", all.steps,
@@ -154,16 +154,16 @@ class ErrorFamilies {
     }
   }
 
-  // Waits that nothing explains were kept as they were. Should they follow the change as the rest of the step does, it would
-  // come out further away.
+  // Waits that nothing explains were kept as they were. Should they follow the change as the rest of the step does, the step would
+  // come out further from today's, and never nearer.
   void add_unexplained_waits() {
     if (base_.frozen_share() <= 0) return;
     const auto before = static_cast<double>(today_);
     const auto after = static_cast<double>(step_);
     const double frozen = std::min(base_.frozen_share() * before, kLargestDeviation * std::min(before, after));
     const double followed = before * (after - frozen) / (before - frozen);
-    deviations_.add_whole(
-        "unexplained waits", std::abs(std::log(followed / after)),
+    deviations_.add_toward(
+        "unexplained waits", std::log(followed / after),
         fmt::format("{:.1f} % of the step are waits that nothing explains", 100 * base_.frozen_share()));
   }
 
@@ -209,7 +209,7 @@ class ErrorFamilies {
 
   Band finish() {
     widen_to_baseline(deviations_, g_, base_);
-    widen_to_recorded_steps(deviations_, step_, base_);
+    widen_to_recorded_steps(deviations_, base_);
     return deviations_.finish();
   }
 

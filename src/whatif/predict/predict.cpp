@@ -315,7 +315,7 @@ Prediction Predictor::describe(const Model& changed, const std::vector<Use>& use
   p.not_modelled = changed.not_modelled;
   describe_memory(p, changed, uses, detail);
   const double busy = gpu_share(p.gpu_time, p.step);
-  if (changed.device.name != base_.device.name && busy < kBusyGpu) {
+  if (changed.device.name != base_.device.name && waits_for_cpu(busy)) {
     p.not_modelled.push_back(
         fmt::format("{}{}: the GPU has work for {:.0f} % of it", kBoundByCpu, changed.device.name, 100 * busy));
   }
