@@ -25,6 +25,7 @@ from statistics import mean
 
 import accuracy_tables as tables
 import expectation
+import fitted
 import gates
 import track_record
 from daydream import predictions as daydream_predictions
@@ -309,8 +310,7 @@ def main() -> int:
         tables.write_between(DOCS, "accuracy", text)
         tables.write_between(ROWS, "rows", "\n".join(tables.row_table(results)))
         tables.write_between(ROWS, "unseen-rows", "\n".join(tables.row_table(unseen)))
-        expectation.write()
-        track_record.write()
+        fitted.keep(expectation.files() | track_record.files(), check=False)
         print(f"accuracy: wrote {os.path.relpath(DOCS)} and {os.path.relpath(ROWS)}")
     if options.update_limits:
         gates.save(LIMITS, limits_of(results))

@@ -183,7 +183,12 @@ def page(results: list, groups: dict, figures, whatifs: list[dict], not_validate
     return out
 
 
-def write_between(path: Path, name: str, text: str) -> None:
+def with_between(path: Path, name: str, text: str) -> str:
+    """The page with this text between its marks."""
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     page_text = path.read_text()
-    path.write_text(page_text.split(begin)[0] + "\n".join([begin, "", text, "", end]) + page_text.split(end)[1])
+    return page_text.split(begin)[0] + "\n".join([begin, "", text, "", end]) + page_text.split(end)[1]
+
+
+def write_between(path: Path, name: str, text: str) -> None:
+    path.write_text(with_between(path, name, text))

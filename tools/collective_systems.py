@@ -87,7 +87,7 @@ def calibrate(p, level, curve):
         scale = max((small_us - w * small_bytes / level.gbs) / a for a, w in parts)
         host = not network and scale > p["slowest"]
         level.floor_us = small_us if host else 0.0
-        level.scale = p[f"{level.link}_usual_scale"] if host else max(scale, 1e-3)
+        level.scale = p[f"{level.link}_typical_scale"] if host else max(scale, 1e-3)
     return level
 
 

@@ -8,12 +8,12 @@ Each prediction is of exactly the change that was measured: the what-ifs are rea
 measured time is given to foretrace.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
+import fitted
 import gates
-from accuracy_tables import aligned, write_between
+from accuracy_tables import aligned, with_between
 from truth import ROOT, json_lines
 
 README = ROOT / "README.md"
@@ -66,19 +66,5 @@ def text_of(program: Path) -> str:
     return "\n".join(aligned(["change", "predicted ms", "band", "measured ms", "10 % … 90 %", "error"], rows))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=Path, default=gates.FORETRACE)
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
-    options = parser.parse_args()
-    now = text_of(options.program)
-    if not options.check:
-        write_between(README, MARK, now)
-        return 0
-    said = README.read_text().split(f"<!-- {MARK} -->")[-1].split(f"<!-- end of {MARK} -->")[0].strip()
-    print("evidence: README.md says what is predicted and measured" if said == now else f"evidence: README.md differs; tools/evidence.py writes it\n{now}")
-    return int(said != now)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fitted.main(__doc__, lambda given: {README: with_between(README, MARK, text_of(given.program))}, gates.FORETRACE))

@@ -7,13 +7,13 @@
 `tools/accuracy.py --update-docs` writes the rows, and then these tables. Only rows whose time can be judged count (tools/truth.py).
 """
 
-import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
-from accuracy_tables import aligned, write_between
+import fitted
+from accuracy_tables import aligned, with_between
 from track_record import APPENDIX, between
 from truth import ROOT, Folder, whatifs_of
 
@@ -162,24 +162,10 @@ def now() -> str:
     return text_of(APPENDIX.read_text(), measured_twice(Folder(ROOT / "data" / "h200-clean", every=True)))
 
 
-def write() -> None:
-    write_between(DOCS, MARK, now())
-
-
-def problems(docs: Path = DOCS) -> list[str]:
-    said = docs.read_text().split(f"<!-- {MARK} -->")[-1].split(f"<!-- end of {MARK} -->")[0].strip()
-    return [] if said == now() else [f"{docs.relative_to(ROOT)}: its first tables do not say what the rows do: tools/expectation.py writes them"]
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
-    if not parser.parse_args().check:
-        write()
-    bad = problems()
-    print("\n".join(bad) or f"expectation: {DOCS.relative_to(ROOT)} says what the rows do")
-    return 1 if bad else 0
+def files(docs: Path = DOCS) -> dict[Path, str]:
+    """The page as the rows would have it."""
+    return {docs: with_between(docs, MARK, now())}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fitted.main(__doc__, lambda _: files()))

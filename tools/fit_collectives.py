@@ -40,7 +40,7 @@ PUBLISHED = (
     | by_protocol("pcie_tree", (1.0, 1.9, 4.0))
     | by_protocol("network_step", (2.7, 4.0, 14.0))
     | by_protocol("network_tree", (5.0, 8.5, 14.0))
-    | {"nvls_base": 25.0, "tree_share": 0.92, "network_usual_scale": 1.0}
+    | {"nvls_base": 25.0, "tree_share": 0.92, "network_typical_scale": 1.0}
 )
 DEFINED = {"payload_simple": 1.0}  # no flags beside the data
 # Where the search starts: NCCL's figures for rings, what LL (a flag with every 4 bytes) and LL128 (8 bytes of 128) leave at best, round numbers otherwise.
@@ -62,7 +62,7 @@ def missed(p, systems):
 
 
 def search(systems):
-    p = PUBLISHED | DEFINED | START | {"nvlink_usual_scale": 1.0, "pcie_usual_scale": 1.0}
+    p = PUBLISHED | DEFINED | START | {"nvlink_typical_scale": 1.0, "pcie_typical_scale": 1.0}
     least = missed(p, systems)
     for step in STEPS:
         for _ in range(ROUNDS):
@@ -76,7 +76,7 @@ def search(systems):
                         p, least = other, error
             if before - least < 1e-5:
                 break
-    return p | {f"{link}_usual_scale": float(f"{usual_scale(p, systems, link):.3g}") for link in ("nvlink", "pcie")}
+    return p | {f"{link}_typical_scale": float(f"{typical_scale(p, systems, link):.3g}") for link in ("nvlink", "pcie")}
 
 
 def scales(p, systems, link):
@@ -85,7 +85,7 @@ def scales(p, systems, link):
     return [level.scale for level in levels if level and level.floor_us == 0]
 
 
-def usual_scale(p, systems, link):
+def typical_scale(p, systems, link):
     found = scales(p, systems, link)
     return float(np.median(found)) if found else 1.0
 
@@ -103,7 +103,7 @@ def by_file(p, systems):
     out = []
     for fabric, names in BUILT_IN.items():
         level = tomllib.loads((FABRICS / f"{fabric}.toml").read_text())["level"][0]
-        inner = law.Level(level["link"], level["gbs"] * level["efficiency"], p[f"{level['link']}_usual_scale"], level.get("nvls", False))
+        inner = law.Level(level["link"], level["gbs"] * level["efficiency"], p[f"{level['link']}_typical_scale"], level.get("nvls", False))
         for s in systems:
             for c in s.inside if s.name in names else []:
                 if (large := c.bytes >= LARGE).any():
@@ -150,7 +150,7 @@ def rows_of(systems, whole, program, table):
     rows += [f"{name},{p[name]:g},published runs of {len(systems)} systems" for name in START]
     for link in ("nvlink", "pcie"):
         found = scales(p, systems, link)
-        rows.append(f"{link}_usual_scale,{p[f'{link}_usual_scale']:g},median of {len(found)} systems from {min(found):.2f} to {max(found):.2f}")
+        rows.append(f"{link}_typical_scale,{p[f'{link}_typical_scale']:g},median of {len(found)} systems from {min(found):.2f} to {max(found):.2f}")
     rows += [f"{name},{spread(curves):.3g},{len(curves)} curves" for name, curves in spreads.items()]
     return rows
 

@@ -40,7 +40,7 @@ MEANING = {
     "sync_call": "a call that waits for a stream and finds nothing to wait for",
     "collective_start": "return of a collective's call to its kernel on an idle stream",
     "stream_hand_over": "end of a collective to the start of the next kernel on the stream that waits for it",
-    "result_told": "JAX: end of a step's last kernel to the host having told every array of the result that it is there",
+    "result_ready": "JAX: end of a step's last kernel to the host having marked every array of the result as ready",
 }
 
 
@@ -136,7 +136,7 @@ def jax_tails(program):
             continue
         before = gates.ask(program, "summary", str(folder / row["trace"]))["gpu_idle_by_cause_ms"].get("launch", 0.0)
         models[row["model"]].append(1e3 * (row["median_ms"] - row["unblocked_ms"] - left * before))
-    return [{"result_told": tails} for tails in models.values()]
+    return [{"result_ready": tails} for tails in models.values()]
 
 
 def text_of(found):

@@ -7,16 +7,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 
+def stale(files: Mapping[Path, str]) -> list[Path]:
+    """Those that hold another text."""
+    return [path for path, text in files.items() if not path.is_file() or path.read_text() != text]
+
+
 def keep(files: Mapping[Path, str], check: bool) -> int:
     """The exit code; `check` writes nothing and fails where a table says something else."""
-    stale = [path for path, text in files.items() if not path.is_file() or path.read_text() != text]
-    for path in stale:
+    old = stale(files)
+    for path in old:
         if check:
             print(f"{path.name}: not what the data say", file=sys.stderr)
         else:
             path.parent.mkdir(exist_ok=True)
             path.write_text(files[path])
-    return 1 if stale and check else 0
+    return 1 if old and check else 0
 
 
 def parser(about: str | None) -> argparse.ArgumentParser:

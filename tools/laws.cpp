@@ -200,7 +200,7 @@ Law collective_law(const std::string& kind, const std::string& parameters) {
     const auto add = [&](LinkKind link, double gbs, double scale, bool nvls) {
       FabricLevel level;
       level.link = link, level.gbs = gbs, level.nvls = nvls;
-      level.latency_scale = scale / known.usual_scale[static_cast<std::size_t>(link)];
+      level.latency_scale = scale / known.typical_scale[static_cast<std::size_t>(link)];
       fabric.levels.push_back(level);
     };
     if (r[4] > 0) add(static_cast<LinkKind>(r[3]), r[4], r[5], r[6] > 0);

@@ -2,31 +2,21 @@
 
 # By file: name, what it separates. `·` in front of a name: a share close to 1.
 THRESHOLDS: dict[str, dict[str, str]] = {
+    "src/base/notable.hpp": {
+        "kNotable": "a part that counts (start-up work, odd steps, idle GPU time, rows on another clock) from exceptions",
+        "kDecisive": "a part on which the answer rests (a stream that ran dry, unsure start-up work, a full queue) from a smaller one",
+    },
     "src/trace/device_times.hpp": {
         "kLongestGap": "a device's own gap between two tasks from a wait",
         "kLongestLatency": "latencies that count for a median from those that are waits",
         "kLongestWake": "a wake-up by another stream from being held by something",
     },
     "src/graph/rules/device_lags.cpp": {"kShareSlack": "a kernel that still holds the device in a changed step from one that no longer meets it"},
-    "src/graph/rules/held_back.cpp": {
-        "kWaveError": "a kernel that fills the device from one that leaves room, and one wave of blocks from two",
-        "kEarly": "the last wave of blocks from the ones before it",
-        "·kNearEnd": "the end of a kernel of one wave from its middle",
-    },
-    "src/graph/trace_index.cpp": {
-        "kMany": "a full queue from one that is not",
-        "·kFewEventCalls": "launches that show a queue's depth from rows of other calls",
-    },
+    "src/graph/rules/held_back.cpp": {"kEarly": "the last wave of blocks from the ones before it, and the end of a kernel from its middle"},
     "src/graph/startup.hpp": {"kLongestWarmCall": "a call as it is in every step from one that loads, creates or compiles something"},
-    "src/graph/startup.cpp": {"kOneIn": "a step with a little start-up work in it from a cold one"},
-    "src/analysis/steadiness.cpp": {"kOneIn": "a cold step whose rest is known from one that may be start-up all through"},
-    "src/graph/pace.cpp": {
-        "kMuch": "a stream that was served all the time from one that ran dry",
-    },
     "src/host/recorded_parts.hpp": {
         "kMinRemaining": "what a profiler can have added to a task from the task",
         "kLongestStretch": "a stretch between two events from work of the program",
-        "kLongestStall": "what a profiler does at once from the program's own waiting",
     },
     "src/host/recorded_parts.cpp": {"kLongShare": "first operations of a phase from work of the program"},
     "src/host/phase_counts.cpp": {
@@ -39,19 +29,13 @@ THRESHOLDS: dict[str, dict[str, str]] = {
     },
     "src/host/cpu_prior.cpp": {"kFarBehindMs": "a GPU that keeps up from one whose queue may be full"},
     "include/foretrace/host/measured_step.hpp": {"kVariation": "a measured step from a slip of its unit"},
-    "src/whatif/model/bound.hpp": {"·kBusyGpu": "a step that the GPU bounds from one that waits for the CPU"},
     "src/whatif/predict/predictor.hpp": {
-        "kNotableFrozenShare": "gaps and latencies from waits that nothing explains",
         "kMostFrozenShare": "steps that are predicted from those that are declined",
     },
+    "src/analysis/summary/flops.cpp": {"kUnknownShare": "GPU work without a description that is worth a note from a remainder"},
     "src/memory/reserved.cpp": {"kSame": "gradients as large as the parameters from shards and other types"},
-    "src/trace/importers/device_clock.cpp": {
-        "kImprecise": "a clock that is read imprecisely from one of another domain",
-        "kOneIn": "rows that went wrong from a clock that is off",
-    },
     "src/trace/step_ranges.hpp": {"kSame": "steps that differ a little from other work"},
     "src/trace/step_repetition.cpp": {"kLonger": "a rest between steps from one between layers"},
-    "src/trace/step_anchors.cpp": {"kOdd": "a step that differs now and then from other work"},
     "src/trace/steps.cpp": {"kLargestLayer": "a step of a solver from a layer of a network"},
     "src/trace/step_ranges.cpp": {"kIdle": "a period from a pause", "kClose": "ranges that follow each other from ranges with work between them"},
 }

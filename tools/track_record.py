@@ -10,13 +10,13 @@ counts for every what-if it needs, alone or among others. The error in time is t
 10th … 90th percentile, as everywhere in docs/internals/accuracy.md.
 """
 
-import argparse
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 
+import fitted
 from truth import ROOT, whatifs_of
 
 ERRORS = ROOT / "src" / "whatif" / "validation" / "errors.csv"
@@ -87,25 +87,9 @@ def now() -> str:
     return text_of(found(APPENDIX.read_text(), SCALE.read_text()))
 
 
-def write() -> None:
-    ERRORS.write_text(now())
-
-
-def problems(path: Path = ERRORS) -> list[str]:
-    if path.exists() and path.read_text() == now():
-        return []
-    return [f"{path.relative_to(ROOT)} does not say what the rows of docs/ do: tools/track_record.py writes it"]
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
-    if not parser.parse_args().check:
-        write()
-    bad = problems()
-    print("\n".join(bad) or f"track record: {len(ERRORS.read_text().splitlines()) - 1} what-ifs")
-    return 1 if bad else 0
+def files() -> dict[Path, str]:
+    return {ERRORS: now()}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fitted.main(__doc__, lambda _: files()))

@@ -53,7 +53,7 @@ def accumulate(*, n: float | None = None) -> str:
 
     n: number of parts (default 2)
     """
-    return written("accumulate", {"n": n})
+    return written("accumulate", locals())
 
 
 def amp(*, dtype: Literal["fp16", "bf16"] | None = None, layers: str | Sequence[str] | None = None) -> str:
@@ -62,7 +62,7 @@ def amp(*, dtype: Literal["fp16", "bf16"] | None = None, layers: str | Sequence[
     dtype: the half type (default fp16)
     layers: globs of modules that run under autocast, separated by |; all when not given
     """
-    return written("amp", {"dtype": dtype, "layers": layers})
+    return written("amp", locals())
 
 
 def bandwidth(x: float) -> str:
@@ -70,7 +70,7 @@ def bandwidth(x: float) -> str:
 
     x: factor
     """
-    return written("bandwidth", {"x": x})
+    return written("bandwidth", locals())
 
 
 def batch(x: float) -> str:
@@ -78,7 +78,7 @@ def batch(x: float) -> str:
 
     x: factor on the batch size
     """
-    return written("batch", {"x": x})
+    return written("batch", locals())
 
 
 def batchnorm(*, fuse: Literal["relu", "conv"] | None = None) -> str:
@@ -87,7 +87,7 @@ def batchnorm(*, fuse: Literal["relu", "conv"] | None = None) -> str:
     fuse: relu: with the ReLU behind it; conv: its sums in the convolution before, the rest in the one behind it
         (default relu)
     """
-    return written("batchnorm", {"fuse": fuse})
+    return written("batchnorm", locals())
 
 
 def blueconnect(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
@@ -97,21 +97,11 @@ def blueconnect(*, workers: float | None = None, fabric: str | None = None, coll
                 compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """All-reduce taken apart along the levels of the network, each a channel of its own.
 
-    workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
-    collectives: a file of measured collectives, instead of the fabric's model
-    collectives_tag: the rows of that file with this tag
-    gpus_per_node: GPUs that share a node; default: the fabric's
-    slow_worker: the slowest worker computes so many times as long (default 1)
-    ring_steps: every step of a ring as a task of its own (default off)
-    bucket_mb: gradients reduced at once, MiB; default: 25, the first 1
     slice_mb: buckets are cut into parts of this many MiB; 0: sent whole (default 0)
-    compress: gradient compression (default none)
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as
+        for ddp
     """
-    return written("blueconnect", {"workers": workers, "fabric": fabric, "collectives": collectives,
-                                   "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
-                                   "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "bucket_mb": bucket_mb,
-                                   "slice_mb": slice_mb, "compress": compress})
+    return written("blueconnect", {**locals(), "ring_steps": on_off(ring_steps)})
 
 
 def bucket(mb: float, *, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
@@ -120,25 +110,15 @@ def bucket(mb: float, *, workers: float | None = None, fabric: str | None = None
            compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Data parallel with another bucket size.
 
-    workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
-    collectives: a file of measured collectives, instead of the fabric's model
-    collectives_tag: the rows of that file with this tag
-    gpus_per_node: GPUs that share a node; default: the fabric's
-    slow_worker: the slowest worker computes so many times as long (default 1)
-    ring_steps: every step of a ring as a task of its own (default off)
     mb: gradients reduced at once, MiB
-    compress: gradient compression (default none)
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, compress: as for ddp
     """
-    return written("bucket", {"workers": workers, "fabric": fabric, "collectives": collectives,
-                              "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
-                              "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "mb": mb,
-                              "compress": compress})
+    return written("bucket", {**locals(), "ring_steps": on_off(ring_steps)})
 
 
 def channels_last() -> str:
     """Images keep their channels innermost (NHWC), the layout that convolutions on tensor cores prefer."""
-    return written("channels-last", {})
+    return written("channels-last", locals())
 
 
 def checkpoint(*, layers: str | Sequence[str] | None = None, reentrant: bool | None = None) -> str:
@@ -147,7 +127,7 @@ def checkpoint(*, layers: str | Sequence[str] | None = None, reentrant: bool | N
     layers: globs of block names, separated by |; every repeated block when not given
     reentrant: 1: use_reentrant=True (default 0)
     """
-    return written("checkpoint", {"layers": layers, "reentrant": reentrant})
+    return written("checkpoint", locals())
 
 
 def compile(*, mode: Literal["default", "reduce-overhead", "max-autotune"] | None = None,
@@ -157,7 +137,7 @@ def compile(*, mode: Literal["default", "reduce-overhead", "max-autotune"] | Non
     mode: of torch.compile (default default)
     layers: globs of modules, each compiled by itself, separated by |; the whole model when not given
     """
-    return written("compile", {"mode": mode, "layers": layers})
+    return written("compile", locals())
 
 
 def compress_activations(*, bits: Literal[16, 8] | None = None) -> str:
@@ -165,7 +145,7 @@ def compress_activations(*, bits: Literal[16, 8] | None = None) -> str:
 
     bits: of a kept element (default 16)
     """
-    return written("compress-activations", {"bits": bits})
+    return written("compress-activations", locals())
 
 
 def compress_gradients(*, method: Literal["fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None,
@@ -176,22 +156,11 @@ def compress_gradients(*, method: Literal["fp16", "powersgd", "topk", "dgc", "qs
     """Gradients compressed before they are reduced, with what compressing costs.
 
     method: how (default fp16)
-    workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
-    collectives: a file of measured collectives, instead of the fabric's model
-    collectives_tag: the rows of that file with this tag
-    gpus_per_node: GPUs that share a node; default: the fabric's
-    slow_worker: the slowest worker computes so many times as long (default 1)
-    ring_steps: every step of a ring as a task of its own (default off)
-    bucket_mb: gradients reduced at once, MiB; default: 25, the first 1
     ratio: share of elements top-k and DGC send (default 0.01)
     rank: of PowerSGD (default 1)
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb: as for ddp
     """
-    return written("compress-gradients", {"method": method, "workers": workers, "fabric": fabric,
-                                          "collectives": collectives, "collectives_tag": collectives_tag,
-                                          "gpus_per_node": gpus_per_node, "slow_worker": slow_worker,
-                                          "ring_steps": on_off(ring_steps), "bucket_mb": bucket_mb, "ratio": ratio,
-                                          "rank": rank})
+    return written("compress-gradients", {**locals(), "ring_steps": on_off(ring_steps)})
 
 
 def cpu(x: float) -> str:
@@ -199,7 +168,7 @@ def cpu(x: float) -> str:
 
     x: how many times as fast
     """
-    return written("cpu", {"x": x})
+    return written("cpu", locals())
 
 
 def cuda_graph(*, layers: str | Sequence[str] | None = None) -> str:
@@ -207,7 +176,7 @@ def cuda_graph(*, layers: str | Sequence[str] | None = None) -> str:
 
     layers: globs of modules, each replayed from its own graphs, separated by |; the whole step when not given
     """
-    return written("cuda-graph", {"layers": layers})
+    return written("cuda-graph", locals())
 
 
 def dataloader(*, workers: float | None = None, pin: bool | None = None, now: float | None = None) -> str:
@@ -217,7 +186,7 @@ def dataloader(*, workers: float | None = None, pin: bool | None = None, now: fl
     pin: pin_memory: a thread of the main process pins what workers load (default 1)
     now: how many the trace was recorded with, where it waits for them; by default those it shows
     """
-    return written("dataloader", {"workers": workers, "pin": pin, "now": now})
+    return written("dataloader", locals())
 
 
 def ddp(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
@@ -236,10 +205,7 @@ def ddp(*, workers: float | None = None, fabric: str | None = None, collectives:
     bucket_mb: gradients reduced at once, MiB; default: 25, the first 1
     compress: gradient compression (default none)
     """
-    return written("ddp", {"workers": workers, "fabric": fabric, "collectives": collectives,
-                           "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
-                           "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "bucket_mb": bucket_mb,
-                           "compress": compress})
+    return written("ddp", {**locals(), "ring_steps": on_off(ring_steps)})
 
 
 def duration(select: str, x: float) -> str:
@@ -248,17 +214,17 @@ def duration(select: str, x: float) -> str:
     select: glob over kernel names, else operations, else layers
     x: factor on their time
     """
-    return written("duration", {"select": select, "x": x})
+    return written("duration", locals())
 
 
 def flash_attention() -> str:
     """Attention runs as one fused kernel that never writes its scores."""
-    return written("flash-attention", {})
+    return written("flash-attention", locals())
 
 
 def foreach_optimizer() -> str:
     """The update runs over lists of tensors, one kernel per arithmetic step."""
-    return written("foreach-optimizer", {})
+    return written("foreach-optimizer", locals())
 
 
 def fp8(*, casts: Literal["separate", "fused"] | None = None, which: Literal["all", "paying"] | None = None,
@@ -270,7 +236,7 @@ def fp8(*, casts: Literal["separate", "fused"] | None = None, which: Literal["al
     which: all linear layers that can, or those that gain by it (default all)
     layers: globs of modules that are converted, separated by |; all when not given
     """
-    return written("fp8", {"casts": casts, "which": which, "layers": layers})
+    return written("fp8", locals())
 
 
 def fsdp(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
@@ -279,25 +245,15 @@ def fsdp(*, workers: float | None = None, fabric: str | None = None, collectives
          compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Fully sharded data parallel (ZeRO 3): parameters gathered before use, gradients reduce-scattered.
 
-    workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
-    collectives: a file of measured collectives, instead of the fabric's model
-    collectives_tag: the rows of that file with this tag
-    gpus_per_node: GPUs that share a node; default: the fabric's
-    slow_worker: the slowest worker computes so many times as long (default 1)
-    ring_steps: every step of a ring as a task of its own (default off)
     version: 2: fully_shard; 1: FullyShardedDataParallel, with flat parameters (default 2)
-    compress: gradient compression (default none)
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, compress: as for ddp
     """
-    return written("fsdp", {"workers": workers, "fabric": fabric, "collectives": collectives,
-                            "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
-                            "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "version": version,
-                            "compress": compress})
+    return written("fsdp", {**locals(), "ring_steps": on_off(ring_steps)})
 
 
 def fused_optimizer() -> str:
     """One kernel per group of tensors updates parameters and states in a single pass."""
-    return written("fused-optimizer", {})
+    return written("fused-optimizer", locals())
 
 
 def gpu(to: str, *, host: str | None = None) -> str:
@@ -306,7 +262,7 @@ def gpu(to: str, *, host: str | None = None) -> str:
     to: a name of `foretrace list devices`, or a device file (.toml)
     host: the host there: a file of `foretrace calibrate`
     """
-    return written("gpu", {"to": to, "host": host})
+    return written("gpu", locals())
 
 
 def horovod(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
@@ -315,26 +271,16 @@ def horovod(*, workers: float | None = None, fabric: str | None = None, collecti
             compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Data parallel by Horovod: a fusion buffer of gradients all-reduced every cycle.
 
-    workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
-    collectives: a file of measured collectives, instead of the fabric's model
-    collectives_tag: the rows of that file with this tag
-    gpus_per_node: GPUs that share a node; default: the fabric's
-    slow_worker: the slowest worker computes so many times as long (default 1)
-    ring_steps: every step of a ring as a task of its own (default off)
-    bucket_mb: gradients reduced at once, MiB; default: 25, the first 1
     cycle_ms: how often the fusion buffer is looked at (default 1)
-    compress: gradient compression (default none)
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as
+        for ddp
     """
-    return written("horovod", {"workers": workers, "fabric": fabric, "collectives": collectives,
-                               "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
-                               "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "bucket_mb": bucket_mb,
-                               "cycle_ms": cycle_ms, "compress": compress})
+    return written("horovod", {**locals(), "ring_steps": on_off(ring_steps)})
 
 
 def no_sync() -> str:
     """The step no longer waits for the GPU (the loss is not read every step)."""
-    return written("no-sync", {})
+    return written("no-sync", locals())
 
 
 def offload(*, prefetch: bool | None = None) -> str:
@@ -343,7 +289,7 @@ def offload(*, prefetch: bool | None = None) -> str:
     prefetch: 1: copies run beside the computation and come back early (vDNN); 0: in its stream, as save_on_cpu does
         it (default 0)
     """
-    return written("offload", {"prefetch": prefetch})
+    return written("offload", locals())
 
 
 def p3(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
@@ -353,24 +299,13 @@ def p3(*, workers: float | None = None, fabric: str | None = None, collectives: 
        compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Parameter servers with slices and priorities: what the next forward pass needs first is sent first.
 
-    workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
-    collectives: a file of measured collectives, instead of the fabric's model
-    collectives_tag: the rows of that file with this tag
-    gpus_per_node: GPUs that share a node; default: the fabric's
-    slow_worker: the slowest worker computes so many times as long (default 1)
-    ring_steps: every step of a ring as a task of its own (default off)
     servers: parameter servers on machines of their own; 0: one beside each worker (default 0)
     slice_mb: what is sent at once, MiB (default 4)
     send_us: CPU time of sending a slice (default 25)
     priorities: off: whole gradients, first come, first served (default on)
-    compress: gradient compression (default none)
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, compress: as for ddp
     """
-    return written("p3", {"workers": workers, "fabric": fabric, "collectives": collectives,
-                          "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
-                          "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "servers": servers,
-                          "slice_mb": slice_mb, "send_us": send_us, "priorities": on_off(priorities),
-                          "compress": compress})
+    return written("p3", {**locals(), "ring_steps": on_off(ring_steps), "priorities": on_off(priorities)})
 
 
 def ps(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
@@ -380,22 +315,12 @@ def ps(*, workers: float | None = None, fabric: str | None = None, collectives: 
        compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Parameter servers: gradients are pushed, added up and pulled back.
 
-    workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
-    collectives: a file of measured collectives, instead of the fabric's model
-    collectives_tag: the rows of that file with this tag
-    gpus_per_node: GPUs that share a node; default: the fabric's
-    slow_worker: the slowest worker computes so many times as long (default 1)
-    ring_steps: every step of a ring as a task of its own (default off)
-    bucket_mb: gradients reduced at once, MiB; default: 25, the first 1
     servers: parameter servers on machines of their own; 0: one beside each worker (default 0)
     slice_mb: buckets are cut into parts of this many MiB; 0: sent whole (default 0)
-    compress: gradient compression (default none)
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as
+        for ddp
     """
-    return written("ps", {"workers": workers, "fabric": fabric, "collectives": collectives,
-                          "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
-                          "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "bucket_mb": bucket_mb,
-                          "servers": servers, "slice_mb": slice_mb, "compress": compress})
+    return written("ps", {**locals(), "ring_steps": on_off(ring_steps)})
 
 
 def sequence(x: float) -> str:
@@ -403,17 +328,17 @@ def sequence(x: float) -> str:
 
     x: factor on the sequence length
     """
-    return written("sequence", {"x": x})
+    return written("sequence", locals())
 
 
 def substitute() -> str:
     """Layers that read the same input become one wider layer (query, key and value)."""
-    return written("substitute", {})
+    return written("substitute", locals())
 
 
 def tf32() -> str:
     """FP32 matrix products and convolutions run on tensor cores in TF32."""
-    return written("tf32", {})
+    return written("tf32", locals())
 
 
 def zero1(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
@@ -422,20 +347,10 @@ def zero1(*, workers: float | None = None, fabric: str | None = None, collective
           compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Optimizer states divided among N workers: gradients all-reduced, updated parameters gathered.
 
-    workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
-    collectives: a file of measured collectives, instead of the fabric's model
-    collectives_tag: the rows of that file with this tag
-    gpus_per_node: GPUs that share a node; default: the fabric's
-    slow_worker: the slowest worker computes so many times as long (default 1)
-    ring_steps: every step of a ring as a task of its own (default off)
-    bucket_mb: gradients reduced at once, MiB; default: 25, the first 1
-    compress: gradient compression (default none)
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as
+        for ddp
     """
-    return written("zero1", {"workers": workers, "fabric": fabric, "collectives": collectives,
-                             "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
-                             "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "bucket_mb": bucket_mb,
-                             "compress": compress})
+    return written("zero1", {**locals(), "ring_steps": on_off(ring_steps)})
 
 
 def zero2(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
@@ -444,20 +359,10 @@ def zero2(*, workers: float | None = None, fabric: str | None = None, collective
           compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Optimizer states and gradients divided among N workers: gradients reduce-scattered, parameters gathered.
 
-    workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
-    collectives: a file of measured collectives, instead of the fabric's model
-    collectives_tag: the rows of that file with this tag
-    gpus_per_node: GPUs that share a node; default: the fabric's
-    slow_worker: the slowest worker computes so many times as long (default 1)
-    ring_steps: every step of a ring as a task of its own (default off)
-    bucket_mb: gradients reduced at once, MiB; default: 25, the first 1
-    compress: gradient compression (default none)
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as
+        for ddp
     """
-    return written("zero2", {"workers": workers, "fabric": fabric, "collectives": collectives,
-                             "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
-                             "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "bucket_mb": bucket_mb,
-                             "compress": compress})
+    return written("zero2", {**locals(), "ring_steps": on_off(ring_steps)})
 
 
 def zero3(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
@@ -466,17 +371,7 @@ def zero3(*, workers: float | None = None, fabric: str | None = None, collective
           compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """ZeRO stage 3, which is fsdp: parameters, gradients and optimizer states divided among N workers.
 
-    workers: number of workers (default 8)
-    fabric: the network: a name of `list fabrics`, or a file; default: this GPU's typical node
-    collectives: a file of measured collectives, instead of the fabric's model
-    collectives_tag: the rows of that file with this tag
-    gpus_per_node: GPUs that share a node; default: the fabric's
-    slow_worker: the slowest worker computes so many times as long (default 1)
-    ring_steps: every step of a ring as a task of its own (default off)
     version: 2: fully_shard; 1: FullyShardedDataParallel, with flat parameters (default 2)
-    compress: gradient compression (default none)
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, compress: as for ddp
     """
-    return written("zero3", {"workers": workers, "fabric": fabric, "collectives": collectives,
-                             "collectives_tag": collectives_tag, "gpus_per_node": gpus_per_node,
-                             "slow_worker": slow_worker, "ring_steps": on_off(ring_steps), "version": version,
-                             "compress": compress})
+    return written("zero3", {**locals(), "ring_steps": on_off(ring_steps)})

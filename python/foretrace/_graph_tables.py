@@ -164,9 +164,7 @@ class Unprofiled(Result, Band):
     def step_ms(self) -> float:
         return self.step / 1e6
 
-    @property
-    def ms(self) -> float:
-        return self.step_ms
+    ms = step_ms
 
     def _rows(self) -> list[dict[str, Any]]:
         return [{"ms": self.ms, "low_ms": self.low_ms, "high_ms": self.high_ms, "traced_ms": self._of.traced_ms,

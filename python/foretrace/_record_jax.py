@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -43,22 +42,9 @@ def watch(jax: Any, program: Program) -> None:
     clean = _trace_state_clean(jax)
 
     def recorder(options: dict[str, Any]) -> JaxRecorder:
-        class Injected(JaxRecorder):
-            def _say(self, text: str) -> None:
-                program.status.say(text)
+        from ._record_program import injected
 
-            @property
-            def _too_short(self) -> str:
-                return program.too_short(self.steps_needed)
-
-            def _at_exit(self) -> None:
-                failed = getattr(sys, "last_type", None)
-                if failed is not None:
-                    self.abort(f"the program ended with {failed.__name__}")
-                else:
-                    super()._at_exit()
-
-        return Injected(options["output"], steps=options["steps"], measure=options["measure"], warmup=1)
+        return injected(JaxRecorder, program)(options["output"], steps=options["steps"], measure=options["measure"], warmup=1)
 
     def called(function: object) -> None:
         if not program.off and clean():

@@ -13,11 +13,13 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from . import _recorder_output
 from ._record_status import FOLDER, OPTIONS, Status
 from ._record_steps import StepBorders
+
+Kind = TypeVar("Kind")
 
 
 class _Recording(Protocol):
@@ -121,18 +123,16 @@ def program() -> Program:
     return _program
 
 
-def torch_recorder(options: dict[str, Any]) -> _Recording:
-    from .recorder import Recorder, phase_lengths
+def injected(kind: type[Kind], program: Program) -> type[Kind]:
+    """A kind of recorder that says things to the command instead of warning, and leaves no file behind a program that failed."""
 
-    class Injected(Recorder):
-        """Says things to the command instead of warning, and leaves no file behind a program that failed."""
-
+    class Injected(kind):  # type: ignore[valid-type,misc]
         def _say(self, text: str) -> None:
-            program().status.say(text)
+            program.status.say(text)
 
         @property
         def _too_short(self) -> str:
-            return program().too_short(self.steps_needed)
+            return program.too_short(self.steps_needed)
 
         def _at_exit(self) -> None:
             failed = getattr(sys, "last_type", None)
@@ -141,8 +141,14 @@ def torch_recorder(options: dict[str, Any]) -> _Recording:
             else:
                 super()._at_exit()
 
-    return Injected(options["output"], phase_lengths(options["steps"], options["measure"], 1), [], layers=True, memory=True,
-                    shapes=True, execution_trace=options["execution_trace"])
+    return Injected
+
+
+def torch_recorder(options: dict[str, Any]) -> _Recording:
+    from .recorder import Recorder, phase_lengths
+
+    return injected(Recorder, program())(options["output"], phase_lengths(options["steps"], options["measure"], 1), [], layers=True,
+                                         memory=True, shapes=True, execution_trace=options["execution_trace"])
 
 
 def torch_optim_imported(module: Any) -> None:

@@ -30,15 +30,8 @@ class Finding:
         return f"{self.what} [{self.name}]"
 
 
-@dataclass(frozen=True)
-class PhaseTime:
-    """A phase of the step: forward, backward, …"""
-
-    phase: str
+class _GpuTime:
     gpu_ms: float
-    gpu_share: float
-    cpu_ms: float
-    gpu_tasks: int
 
     @property
     def ms(self) -> float:
@@ -47,7 +40,18 @@ class PhaseTime:
 
 
 @dataclass(frozen=True)
-class LayerTime:
+class PhaseTime(_GpuTime):
+    """A phase of the step: forward, backward, …"""
+
+    phase: str
+    gpu_ms: float
+    gpu_share: float
+    cpu_ms: float
+    gpu_tasks: int
+
+
+@dataclass(frozen=True)
+class LayerTime(_GpuTime):
     """A module of the model, or a group of operations where nothing names modules."""
 
     layer: str
@@ -59,14 +63,9 @@ class LayerTime:
     cpu_ms: float
     gpu_tasks: int
 
-    @property
-    def ms(self) -> float:
-        """GPU time."""
-        return self.gpu_ms
-
 
 @dataclass(frozen=True)
-class OperationTime:
+class OperationTime(_GpuTime):
     """All calls of an operation."""
 
     operation: str
@@ -74,11 +73,6 @@ class OperationTime:
     gpu_ms: float
     cpu_ms: float
     gpu_tasks: int
-
-    @property
-    def ms(self) -> float:
-        """GPU time."""
-        return self.gpu_ms
 
 
 @dataclass(frozen=True)

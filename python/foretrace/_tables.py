@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
@@ -187,3 +188,11 @@ class Strings(Sequence[str]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} strings>"
+
+
+def json_value(raw: str) -> Any:
+    """A JSON value, or its text where it is none."""
+    try:
+        return json.loads(raw, strict=False)
+    except ValueError:
+        return {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}.get(raw.lower(), raw)

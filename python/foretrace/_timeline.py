@@ -53,9 +53,7 @@ class Timeline:
     def step_ms(self) -> float:
         return self.step / 1e6
 
-    @property
-    def ms(self) -> float:
-        return self.step_ms
+    ms = step_ms
 
     @property
     def copies(self) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from ._tables import Category, Device, Distributed, Lane, Problem, StepCandidate, StepRow, Steps, Strings
+from ._tables import Category, Device, Distributed, Lane, Problem, StepCandidate, StepRow, Steps, Strings, json_value
 
 if TYPE_CHECKING:
     import pandas
@@ -106,7 +106,7 @@ class Trace:
     @cached_property
     def metadata(self) -> dict[str, Any]:
         """Top-level keys of the file other than its events. May hold host and user names."""
-        return {key: _value(raw) for key, raw in self._core.metadata()}
+        return {key: json_value(raw) for key, raw in self._core.metadata()}
 
     @cached_property
     def devices(self) -> list[Device]:
@@ -335,7 +335,7 @@ class Trace:
             try:
                 found = json.loads(self._core.args_text(args_id), strict=False)
             except ValueError:  # a profiler that printed "nan" or "inf"
-                found = {key: _value(raw) for key, raw in self._core.args_pairs(args_id)}
+                found = {key: json_value(raw) for key, raw in self._core.args_pairs(args_id)}
             self._parsed[args_id] = found
         return found
 
@@ -370,14 +370,6 @@ class Trace:
         from ._frames import to_arrow
 
         return to_arrow(self, events)
-
-
-def _value(raw: str) -> Any:
-    """A JSON value, or its text where it is none."""
-    try:
-        return json.loads(raw, strict=False)
-    except ValueError:
-        return {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}.get(raw.lower(), raw)
 
 
 def load(path: str | os.PathLike[str], threads: int = 0, strict: bool = False, partial: bool = False,

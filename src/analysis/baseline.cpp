@@ -4,6 +4,7 @@
 #include "analysis/steadiness.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "hardware/figures.hpp"
 #include "whatif/predict/predictor.hpp"
 
 namespace foretrace::analysis {
@@ -17,7 +18,7 @@ Result<Baseline> of_step(const trace::Trace& trace, std::optional<std::int64_t> 
     return fail(ErrorCode::kDeclined, "the trace holds no step", "record at least one step with torch.profiler");
   }
   // Not StepGraphs: what-ifs need the events behind the tasks, which an exported graph does not bring along.
-  const graph::GraphBuilder builder(trace, steps);
+  const graph::GraphBuilder builder(trace, steps, hardware::latencies_of(trace));
   std::size_t index = builder.median();
   if (number) {
     FORETRACE_TRY(index, steps.by_number(*number));

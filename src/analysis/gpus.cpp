@@ -11,6 +11,7 @@
 #include "base/workers.hpp"
 #include "foretrace/host/unprofiled.hpp"
 #include "graph/gpu_work.hpp"
+#include "hardware/figures.hpp"
 #include "trace/gpu.hpp"
 #include "whatif/model/bound.hpp"
 
@@ -97,7 +98,7 @@ void add_cost(GpuPrediction& g, const Prices& prices) {
 void add_bound(GpuPrediction& g) {
   if (g.prediction.step <= 0) return;
   g.gpu_share = whatif::gpu_share(g.prediction.gpu_time, g.prediction.step);
-  g.cpu_bound = g.gpu_share < whatif::kBusyGpu;
+  g.cpu_bound = whatif::waits_for_cpu(g.gpu_share);
   std::erase_if(g.prediction.not_modelled, [](const std::string& n) { return n.starts_with(whatif::kBoundByCpu); });
 }
 
@@ -152,12 +153,14 @@ Status find_origin(Baseline& b, GpusReport& r, const GpusOptions& options) {
   const trace::Trace& trace = *b.model.trace;
   if (options.from) {
     FORETRACE_TRY(b.model.device, known_device(*options.from, options.own));
+    b.model.latencies = &hardware::latencies_of(b.model.device);
     r.how = "as given";
     r.from = b.model.device.full_name;
     return {};
   }
   FORETRACE_TRY(hardware::DeviceMatch match, hardware::device_of(trace, options.own));
   b.model.device = match.device;
+  b.model.latencies = &hardware::latencies_of(match.device);
   r.how = match.how;
   const trace::DeviceProperties* own = trace::main_properties(trace);
   r.from = own == nullptr || own->name.empty() ? match.device.full_name : own->name;

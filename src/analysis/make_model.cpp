@@ -54,6 +54,7 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   m.facts = std::make_shared<const whatif::GraphFacts>();
   m.launches = launch_costs(m.graph, prior);
   m.works = work::describe(trace, m.graph);
+  m.latencies = prior.latencies;
   if (auto match = hardware::device_of(trace)) {
     m.device = match->device;
     if (!match->by_name) m.device_guess = match->how;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/notable.hpp"
 #include "base/readable.hpp"
 #include "foretrace/simulate/simulate.hpp"
 
@@ -36,8 +37,7 @@ std::string parts_of(const graph::Startup& s) {
 std::string cold_refusal(const graph::Graph& graph, Ns replayed) {
   const graph::Startup& s = graph.notes.startup;
   // What may be start-up or not must not decide the answer.
-  constexpr Ns kOneIn = 4;
-  if (s.time() <= 0 || s.unsure <= replayed / kOneIn) return {};
+  if (s.time() <= 0 || !is_decisive(s.unsure, replayed)) return {};
   return fmt::format("{} is start-up: {} ms of it ({}), and {} ms of the rest may be, too", graph.step_name,
                      format_ms(s.time()), parts_of(s), format_ms(s.unsure));
 }

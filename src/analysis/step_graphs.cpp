@@ -5,6 +5,7 @@
 
 #include "analysis/steadiness.hpp"
 #include "foretrace/analysis/baseline.hpp"
+#include "hardware/figures.hpp"
 
 namespace foretrace::analysis {
 namespace {
@@ -60,7 +61,7 @@ Result<StepGraphs> StepGraphs::open(const trace::Trace& trace, trace::Steps step
                    {{g.step_name, number_in(g.step_name), start, start + g.traced, LaneId{}}}};
     return out;
   }
-  out.builder_.emplace(trace, *out.steps_);
+  out.builder_.emplace(trace, *out.steps_, hardware::latencies_of(trace));
   return out;
 }
 

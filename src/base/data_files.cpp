@@ -57,16 +57,11 @@ const DataFile& DataFiles::at(std::string_view path) const {
 }
 
 DataFile DataFiles::measured(std::string_view folder, std::string_view device, std::string_view part) const {
-  for (const std::string_view on : measured_on(device)) {
+  for (const std::string_view on : {device, reference_device_}) {
     const std::string name = part.empty() ? std::string(on) : fmt::format("{}.{}", on, part);
     if (const DataFile* found = find(fmt::format("{}/{}.csv", folder, name))) return *found;
   }
   return {};
-}
-
-std::array<std::string_view, 3> DataFiles::measured_on(std::string_view device) const {
-  const auto like = measured_like_.find(device);
-  return {device, like == measured_like_.end() ? device : like->second, reference_device_};
 }
 
 void DataFiles::read_references() {
@@ -74,10 +69,6 @@ void DataFiles::read_references() {
   FORETRACE_CHECK(reference.next());
   reference_device_ = reference["device"];
   reference_host_ = reference["host"];
-  measured_like_.clear();
-  for (CsvReader row(at("base/measured_like.csv").text); row.next();) {
-    measured_like_[row["device"]] = row["measured_like"];
-  }
 }
 
 std::vector<DataFile> data_files_in(std::string_view folder, std::string_view extension) {

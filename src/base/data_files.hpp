@@ -1,8 +1,6 @@
 #pragma once
 // The data files under src/, compiled into the program: measured tables, devices, fabrics, the parts of the page.
 
-#include <array>
-#include <map>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -31,12 +29,9 @@ class DataFiles {
   [[nodiscard]] std::vector<DataFile> in(std::string_view folder, std::string_view extension = ".csv") const;
   /// One file. It must exist: the path is written in our own sources.
   [[nodiscard]] const DataFile& at(std::string_view path) const;
-  /// A table that is measured by device, "FOLDER/DEVICE.csv" or "FOLDER/DEVICE.PART.csv": that of the first of measured_on(device)
-  /// that has one; an empty file where none has.
+  /// A table that is measured by device, "FOLDER/DEVICE.csv" or "FOLDER/DEVICE.PART.csv": the device's own, else that of the
+  /// reference device (base/reference.csv); an empty file where neither has one.
   [[nodiscard]] DataFile measured(std::string_view folder, std::string_view device, std::string_view part = {}) const;
-  /// Devices whose tables hold for this one, nearest first: itself, the one it is measured like (base/measured_like.csv), and the
-  /// reference device (base/reference.csv).
-  [[nodiscard]] std::array<std::string_view, 3> measured_on(std::string_view device) const;
   [[nodiscard]] std::string_view reference_device() const { return reference_device_; }
   /// The host whose measured costs stand in where no others were given.
   [[nodiscard]] std::string_view reference_host() const { return reference_host_; }
@@ -47,7 +42,6 @@ class DataFiles {
 
   std::vector<DataFile> files_;  // by path
   std::string_view reference_device_, reference_host_;
-  std::map<std::string_view, std::string_view> measured_like_;
 };
 
 /// The same of those compiled in.

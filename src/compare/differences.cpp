@@ -267,7 +267,7 @@ class Differences {
   void recomputation() {
     if (std::abs(after_.recomputed - before_.recomputed) < 0.1) return;
     const bool more = after_.recomputed > before_.recomputed;
-    say(fmt::format("{:.0f} % of the forward operations are computed again in backward, {:.0f} % before: activation "
+    say(fmt::format("{:.0f} % of the forward pass's kernels run again in backward, {:.0f} % before: activation "
                     "checkpointing",
                     100 * after_.recomputed, 100 * before_.recomputed),
         "backward", gpu([](const GpuItem& i) { return i.phase == Phase::kBackward; }),

@@ -33,10 +33,10 @@ constexpr double kCopies = 0.02;
 struct Pair {
   const std::string* key;
   const GpuItem* item;
-  double before, after, usual;  // ns, and the typical spread of log(after / before)
+  double before, after, typical;  // ns, and the typical spread of log(after / before)
 };
 
-double usual_of(const GpuItem& item) {
+double typical_spread(const GpuItem& item) {
   const Noise& n = Noise::table();
   if (item.from_host) return n.host_copy;
   const double one = item.count > 0 ? item.ns / item.count : item.ns;
@@ -65,7 +65,7 @@ class MovedParts {
       // Work of another number of calls is other work, not slower work.
       if (at == b_.gpu.end() || item.ns <= 0 || at->second.ns <= 0) continue;
       if (std::abs(at->second.count - item.count) > 0.01 * item.count) continue;
-      pairs_.push_back({&key, &item, item.ns, at->second.ns, usual_of(item)});
+      pairs_.push_back({&key, &item, item.ns, at->second.ns, typical_spread(item)});
     }
     find_scale();
   }
@@ -85,7 +85,7 @@ class MovedParts {
     const double common = common_ratio(pairs_);
     std::vector<std::pair<double, double>> scatter;
     for (const Pair& p : pairs_) {
-      scatter.emplace_back(std::abs(std::log(p.after / p.before / common)) / p.usual, p.before);
+      scatter.emplace_back(std::abs(std::log(p.after / p.before / common)) / p.typical, p.before);
     }
     // 0.95: half of a normal distribution's values are within 0.67 of sqrt(2) standard deviations.
     if (!scatter.empty()) scale_ = std::clamp(weighted_median(std::move(scatter), 0) / 0.95, 0.0, 1.0);
@@ -95,20 +95,20 @@ class MovedParts {
   [[nodiscard]] Moved moved(const std::vector<Pair>& pairs) const {
     Moved out;
     const double common = common_ratio(pairs);
-    double own = 0, usual = 0;
+    double own = 0, typical = 0;
     for (const Pair& p : pairs) {
       out.before += p.before;
       out.after += p.after;
       own += (p.after - common * p.before) * (p.after - common * p.before);
       // Copies from the host have two speeds, whatever the kernels of the step do.
       const double scale = p.item->from_host && scale_ > kCopies ? 1 : scale_;
-      usual += 2 * scale * scale * p.usual * p.before * p.usual * p.before;
+      typical += 2 * scale * scale * p.typical * p.before * p.typical * p.before;
     }
     const double n = static_cast<double>(pairs.size());
     own = n > 1 ? std::sqrt(own * n / (n - 1)) / out.before : 0;
-    usual = std::sqrt(usual) / out.before * averaged_;
+    typical = std::sqrt(typical) / out.before * averaged_;
     const double clock = Noise::table().common * std::max(scale_, 0.2);
-    out.error = std::hypot(std::max(own, usual), clock);
+    out.error = std::hypot(std::max(own, typical), clock);
     return out;
   }
 

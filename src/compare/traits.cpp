@@ -15,6 +15,8 @@
 #include "ranks/collectives.hpp"
 #include "trace/communication.hpp"
 #include "trace/ranges.hpp"
+#include "whatif/model/op_chains.hpp"
+#include "whatif/model/step_facts.hpp"
 #include "work/op_names.hpp"
 
 namespace foretrace::compare {
@@ -26,33 +28,6 @@ using work::Dtype;
 using work::Family;
 
 bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
-
-// Operations that only a forward pass calls: met in backward, they are computed a second time.
-bool only_forward(std::string_view op) {
-  constexpr std::array<std::string_view, 22> kNames = {"aten::addmm",
-                                                       "aten::cudnn_convolution",
-                                                       "aten::_convolution",
-                                                       "aten::_conv_depthwise2d",
-                                                       "aten::native_layer_norm",
-                                                       "aten::cudnn_batch_norm",
-                                                       "aten::_cudnn_batch_norm",
-                                                       "aten::native_batch_norm",
-                                                       "aten::_batch_norm_with_update",
-                                                       "aten::miopen_convolution",
-                                                       "aten::native_group_norm",
-                                                       "aten::gelu",
-                                                       "aten::relu",
-                                                       "aten::relu_",
-                                                       "aten::silu",
-                                                       "aten::_softmax",
-                                                       "aten::embedding",
-                                                       "aten::_scaled_dot_product_flash_attention",
-                                                       "aten::_scaled_dot_product_efficient_attention",
-                                                       "aten::_scaled_dot_product_cudnn_attention",
-                                                       "aten::_cudnn_rnn",
-                                                       "aten::_fused_rms_norm"};
-  return std::find(kNames.begin(), kNames.end(), op) != kNames.end();
-}
 
 class Reader {
  public:
@@ -130,9 +105,17 @@ class Reader {
     }
   }
 
+  void recomputation() {
+    std::size_t forward = 0;
+    for (std::size_t k = 0; k < g_.size(); ++k) {
+      forward += graph::is_gpu(g_.kind[k]) && g_.phase[k] == Phase::kForward ? 1 : 0;
+    }
+    const std::vector<std::uint32_t> again = whatif::recomputed_tasks(t_, g_, whatif::OpChains(t_));
+    if (forward > 0) out_.recomputed = static_cast<double>(again.size()) / static_cast<double>(forward);
+  }
+
   void operation(std::uint32_t k, const work::Work& w) {
     const std::string_view op = t_.name(w.op_event);
-    if (only_forward(op)) (g_.phase[k] == Phase::kBackward ? again_ : once_) += 1;
     if (g_.phase[k] != Phase::kForward || w.of_parameters || w.backward || !w.has_shape()) return;
     const std::string_view layer = g_.layer[k].valid() && !g_.layers[g_.layer[k].index()].synthetic
                                        ? g_.strings[g_.layers[g_.layer[k].index()].name]
@@ -169,7 +152,7 @@ class Reader {
                                                   : Traits::Update::kLoop;
     }
     if (conv_ns_ > 0) out_.channels_last = last_ns_ / conv_ns_;
-    if (once_ > 0) out_.recomputed = again_ / once_;
+    recomputation();
     if (tasks_ > 0) out_.graph_share = graphed_ / tasks_;
     if (all_ns_ > 0) out_.compiled_share = compiled_ns_ / all_ns_;
   }
@@ -206,7 +189,7 @@ class Reader {
   Traits out_;
   std::array<double, work::kDtypes> by_flops_ = {}, by_time_ = {};
   double all_ns_ = 0, compiled_ns_ = 0, conv_ns_ = 0, last_ns_ = 0, tasks_ = 0, graphed_ = 0;
-  double fused_ns_ = 0, foreach_ns_ = 0, loop_ns_ = 0, again_ = 0, once_ = 0;
+  double fused_ns_ = 0, foreach_ns_ = 0, loop_ns_ = 0;
 };
 
 }  // namespace

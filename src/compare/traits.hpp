@@ -25,7 +25,7 @@ struct Traits {
   std::string optimizer;      ///< "Adam"
   double attention_ns = 0;    ///< fused attention
   double channels_last = -1;  ///< share of the convolutions' time; -1: unknown
-  double recomputed = 0;      ///< forward operations that backward runs again, of those forward runs
+  double recomputed = 0;      ///< GPU tasks of forward that backward runs again, of those forward runs
   double graph_share = 0;     ///< of GPU tasks launched by CUDA graphs
   double compiled_share = 0;  ///< of GPU time in kernels a compiler wrote
   double host_copy_bytes = 0;

@@ -135,10 +135,10 @@ std::size_t rows_of(const TraceIndex& index, const trace::Step& step) {
 }
 
 Graph build_step(const TraceIndex& index, const StartupIndex& startup, const trace::Steps& steps, std::size_t which,
-                 const BuildOptions& options) {
+                 const BuildOptions& options, const trace::Latencies& latencies) {
   const trace::Step& step = steps.steps[which];
   Graph graph;
-  StepState s{index, startup, options, graph, steps, which};
+  StepState s{index, startup, options, latencies, graph, steps, which};
   s.main = main_lane_of(index, step);
   s.begin = step.start;
   s.end = step.thread_end.value_or(step.end);
@@ -194,9 +194,10 @@ Graph build_step(const TraceIndex& index, const StartupIndex& startup, const tra
 
 }  // namespace
 
-GraphBuilder::GraphBuilder(const trace::Trace& trace, const trace::Steps& steps)
+GraphBuilder::GraphBuilder(const trace::Trace& trace, const trace::Steps& steps, const trace::Latencies& latencies)
     : trace_(&trace),
       steps_(&steps),
+      latencies_(&latencies),
       index_(std::make_unique<TraceIndex>(trace, steps.steps.empty() ? 0 : steps.steps.front().start)),
       startup_(std::make_unique<StartupIndex>(*index_, steps)),
       paces_(find_paces(*index_, steps)) {}
@@ -221,7 +222,7 @@ Result<Graph> GraphBuilder::build(std::size_t which, const BuildOptions& options
     return fail(ErrorCode::kDeclined, fmt::format("{} holds {} events, more than {}", step.name, rows, kMostRows),
                 "is it one step? --steps-by NAME names the range that marks a step");
   }
-  Graph graph = build_step(*index_, *startup_, *steps_, which, options);
+  Graph graph = build_step(*index_, *startup_, *steps_, which, options, *latencies_);
   if (graph.size() <= 1) {
     return fail(ErrorCode::kDeclined, steps_->steps[which].name + " holds no work",
                 "no operation, call or kernel lies inside the step's range");

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "base/notable.hpp"
+
 namespace foretrace::graph {
 
 namespace {
@@ -106,8 +108,7 @@ std::vector<StepPace> find_paces(const TraceIndex& index, const trace::Steps& st
     const std::uint32_t lane = busiest(shares[i]);
     const Ns on_gpu = lane == kNone ? 0 : distance(shares, i, lane);
     const Ns on_cpu = i + 1 < ranges.size() ? std::max(traced, ranges[i + 1].start - ranges[i].start) : traced;
-    constexpr Ns kMuch = 4;  // a quarter
-    const bool dry = lane == kNone || on_gpu == 0 || shares[i].at(lane).dry * kMuch > on_gpu;
+    const bool dry = lane == kNone || on_gpu == 0 || is_decisive(shares[i].at(lane).dry, on_gpu);
     pace.period = dry ? on_cpu : std::max(on_cpu - waits[i], on_gpu);
     pace.ramp_up = on_cpu < pace.period;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/notable.hpp"
 #include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "trace/name_tables.hpp"
@@ -12,12 +13,6 @@ namespace foretrace::graph {
 namespace {
 
 using trace::EventKind;
-
-// A notable part of a step: more than predictions are usually off by.
-bool notable(Ns part, Ns step) {
-  constexpr Ns kOneIn = 10;
-  return step > 0 && part > step / kOneIn;
-}
 
 /// Calls of one operation while it times its own kernels.
 struct Tuning {
@@ -198,15 +193,15 @@ void StartupIndex::judge(const trace::Steps& steps) {
   // what the program does all the time.
   std::size_t allocating = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    allocating += notable(sums[i].allocating + sums[i].freeing, all[i].duration()) ? 1 : 0;
+    allocating += is_notable(sums[i].allocating + sums[i].freeing, all[i].duration()) ? 1 : 0;
   }
   const bool every_step = all.size() > 1
                               ? 2 * allocating > all.size()
-                              : !all.empty() && sums[0].freeing > 0 && !notable(sums[0].other, all[0].duration());
+                              : !all.empty() && sums[0].freeing > 0 && !is_notable(sums[0].other, all[0].duration());
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Ns allocator = sums[i].allocating + sums[i].freeing;
-    steps_[i].cold = notable(sums[i].other + (every_step ? 0 : sums[i].growth), all[i].duration());
-    if (every_step && notable(allocator, all[i].duration())) steps_[i].allocator = allocator;
+    steps_[i].cold = is_notable(sums[i].other + (every_step ? 0 : sums[i].growth), all[i].duration());
+    if (every_step && is_notable(allocator, all[i].duration())) steps_[i].allocator = allocator;
   }
   for (std::uint32_t i = 0; i < kind_.size(); ++i) {
     if (every_step && kind_[i] == StartupKind::kAllocation) kind_[i] = StartupKind::kNone;

@@ -29,7 +29,8 @@ struct StartupRange {
 };
 
 /// No call of the driver takes longer once warm, unless it waits for the GPU; no stretch of CPU time inside an operation that
-/// launches work does. A choice: warm calls take microseconds, loading a module or creating a context milliseconds to seconds.
+/// launches work does, and no single thing a profiler does (17 steps of 11 models on H200: hand-overs up to 0.97 ms, stretches up to 1.96).
+/// A choice: warm calls take microseconds, loading a module or creating a context milliseconds to seconds.
 inline constexpr Ns kLongestWarmCall = 2'000'000;
 
 class StartupIndex {

@@ -20,6 +20,7 @@
 #include "foretrace/graph/graph.hpp"
 #include "graph/startup.hpp"
 #include "graph/trace_index.hpp"
+#include "trace/latencies.hpp"
 
 namespace foretrace::graph {
 
@@ -53,6 +54,7 @@ struct StepState {
   const TraceIndex& index;
   const StartupIndex& startup;
   const BuildOptions& options;
+  const trace::Latencies& latencies;  ///< of the trace's GPU
   Graph& graph;
   const trace::Steps& steps;
   std::size_t which = 0;  ///< index into steps

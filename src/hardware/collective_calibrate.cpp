@@ -28,7 +28,7 @@ double micros(const Fabric& fabric, const CollectiveRow& row) {
 Fabric calibrate(Fabric fabric, std::size_t level, const CollectiveRow& smallest, const CollectiveRow& largest) {
   fabric.floor_us = 0;
   fabric.levels[level].efficiency = 1;
-  const double usual = protocols().usual_scale[static_cast<std::size_t>(fabric.levels[level].link)];
+  const double typical = protocols().typical_scale[static_cast<std::size_t>(fabric.levels[level].link)];
   for (int round = 0; round < 8; ++round) {  // the two influence each other a little
     Fabric trial = fabric;
     fabric.levels[level].gbs = solve(1e-4, 1e5, false, largest.ms * 1e3, [&](double gbs) {
@@ -41,7 +41,7 @@ Fabric calibrate(Fabric fabric, std::size_t level, const CollectiveRow& smallest
       trial.levels[level].latency_scale = s;
       return micros(trial, smallest);
     });
-    const bool host = fabric.levels[level].link != LinkKind::kNetwork && scale * usual > protocols().slowest;
+    const bool host = fabric.levels[level].link != LinkKind::kNetwork && scale * typical > protocols().slowest;
     fabric.floor_us = host ? smallest.ms * 1e3 : 0;
     fabric.levels[level].latency_scale = host ? 1 : scale;
   }

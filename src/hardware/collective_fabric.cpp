@@ -107,7 +107,7 @@ std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algo
   const bool network = s.outer != nullptr;
   const Protocols& known = *protocols_;
   const auto scale_of = [&](const FabricLevel& l) {
-    return l.latency_scale * known.usual_scale[static_cast<std::size_t>(l.link)];
+    return l.latency_scale * known.typical_scale[static_cast<std::size_t>(l.link)];
   };
   const auto payload_rate = [&](double rate, Protocol p) { return rate * known.payload[index(p)]; };
   const double scale = scale_of(network ? *s.outer : *s.inner);

@@ -49,8 +49,9 @@ double node_factor(bool tensor, const ProductWeights& p, const Device& d) {
   const double nm = architecture_of(d).process_nm;
   if (nm > 12) return std::pow(nm / 12, p.shrink);
   if (!tensor) return nm / 12;
-  const DeviceDefaults& usual = device_defaults();
-  return std::pow(std::min(nm, usual.tensor_node) / 12, usual.tensor_power) * std::max(1.0, nm / usual.tensor_node);
+  const DeviceDefaults& defaults = device_defaults();
+  return std::pow(std::min(nm, defaults.tensor_node) / 12, defaults.tensor_power) *
+         std::max(1.0, nm / defaults.tensor_node);
 }
 
 // W per TFLOP/s. TF32 moves twice the bits of half precision for each multiplication, FP8 half as many.

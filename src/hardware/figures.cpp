@@ -25,4 +25,11 @@ Figures parse_figures(std::string_view csv) {
 
 const Figures& measured_figures(const Device& device) { return Tables::shipped().of(device).figures; }
 
+const trace::Latencies& latencies_of(const Device& device) { return Tables::shipped().of(device).latencies; }
+
+const trace::Latencies& latencies_of(const trace::Trace& trace) {
+  const Result<DeviceMatch> match = device_of(trace);
+  return match ? latencies_of(match->device) : trace::default_latencies();
+}
+
 }  // namespace foretrace::hardware

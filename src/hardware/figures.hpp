@@ -24,4 +24,8 @@ Figures parse_figures(std::string_view csv);
 /// Those of a device; of the reference device where none is known.
 const Figures& measured_figures(const Device& device = {});
 
+/// Fixed latencies of a device, and of the GPU of a trace; of the reference device where none were measured.
+const trace::Latencies& latencies_of(const Device& device);
+const trace::Latencies& latencies_of(const trace::Trace& trace);
+
 }  // namespace foretrace::hardware

@@ -36,14 +36,13 @@ class ParameterSets {
     return sets.emplace_back(Set{std::string(architecture), std::string(device), {}}).weights;
   }
   /// The set of the device's architecture, else of the nearest measured one, else of any; of several, what was measured on the
-  /// device, then on the one it is measured like, then on the reference device, then what was fitted to many. Null: no such kind.
+  /// device, then on the reference device, then what was fitted to many. Null: no such kind.
   [[nodiscard]] const Weights* find(std::string_view kind, const Device& d) const {
     const auto it = sets_.find(kind);
     if (it == sets_.end()) return nullptr;
     const Architecture& architecture = architecture_of(d);
     const std::array<std::string_view, 3> architectures = {architecture.laws, architecture.nearest, "any"};
-    const auto [own, like, reference] = files_.measured_on(d.name);
-    const std::array<std::string_view, 4> devices = {own, like, reference, ""};
+    const std::array<std::string_view, 3> devices = {d.name, files_.reference_device(), ""};
     const Weights* best = nullptr;
     std::size_t least = architectures.size() * devices.size();
     for (const Set& one : it->second) {

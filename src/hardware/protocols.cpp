@@ -37,7 +37,7 @@ Protocols parse_protocols(std::string_view csv) {
     const std::string name(to_string(link));
     by_protocol(name + "_step", p.ring.at(i));
     by_protocol(name + "_tree", p.tree.at(i));
-    named.emplace_back(name + "_usual_scale", &p.usual_scale.at(i));
+    named.emplace_back(name + "_typical_scale", &p.typical_scale.at(i));
   }
   const std::vector<std::pair<std::string_view, double*>> places(named.begin(), named.end());
   read_values(csv, places);

@@ -23,7 +23,7 @@ struct Protocols {
   ByProtocol payload{};    ///< of the links, what is left alongside flags
   double local_copy = 0;   ///< a rank's own part is copied in its memory, this many times as fast as a link
   double tree_share = 0;   ///< of a ring's bandwidth: a tree moves every byte up and down through one parent
-  std::array<double, kLinkKinds> usual_scale{};  ///< latencies of the typical system over those above
+  std::array<double, kLinkKinds> typical_scale{};  ///< latencies of the typical system over those above
   double slowest =
       0;  ///< steps take up to this many times NCCL's; a small message that takes longer waited for its launch
   /// Of log time, messages of a megabyte and more: a fabric by its file, a measured curve between its sizes, another collective or number of ranks.

@@ -11,6 +11,7 @@ DeviceTables read_tables(const Device& device, const DataFiles& files, const Tab
   DeviceTables out;
   out.clocks = parse_clocks(table("hardware/clocks").text);
   out.figures = parse_figures(table("hardware/figures").text);
+  out.latencies = trace::parse_latencies(table("trace/latencies").text);
   out.algorithms = ConvChoices(table("hardware/algorithms").text);
   const DataFile convolutions = table("hardware/convolutions");
   out.convolutions = parse_convolutions(convolutions.text);

@@ -1,6 +1,6 @@
 #pragma once
 // What the cost model reads from data files: parameters of laws, and tables measured on devices. A device uses its own table, else
-// that of the device it is measured like, else the reference device's (DataFiles::measured).
+// the reference device's (DataFiles::measured).
 //
 //   Tables more(DataFiles::shipped().with({"hardware/kernels/X1.softmax.csv", text}));
 
@@ -17,6 +17,7 @@
 #include "hardware/law_conv.hpp"
 #include "hardware/laws.hpp"
 #include "hardware/measured.hpp"
+#include "trace/latencies.hpp"
 
 namespace foretrace::hardware {
 
@@ -24,6 +25,7 @@ namespace foretrace::hardware {
 struct DeviceTables {
   Clocks clocks;
   Figures figures;
+  trace::Latencies latencies;
   ConvolutionSets convolutions;
   Device convolutions_on;  ///< the device whose convolutions those parameters were fitted to
   ConvChoices algorithms;

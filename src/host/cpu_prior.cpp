@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "foretrace/host/measured_step.hpp"
+#include "hardware/figures.hpp"
 #include "trace/cuda_recording.hpp"
 
 namespace foretrace::host {
@@ -59,6 +60,7 @@ double weight_of_timed(const HostCosts& host, std::size_t p) {
 CpuPrior cpu_prior(const trace::Trace& trace, const graph::Graph& graph, const std::optional<HostCosts>& host) {
   CpuPrior prior;
   if (host) prior.host = *host;
+  prior.latencies = &hardware::latencies_of(trace);
   const bool injected = !trace.metadata_value(trace::kCudaRecordingKey).empty();
   // NVTX ranges cost more than the events of PyTorch's own profiler, and so do calls that the injection library listens to.
   if (injected || trace.format == "nsight") prior.host.profiler.op_us = prior.host.profiler.nvtx_us;

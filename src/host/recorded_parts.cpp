@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "graph/call_roles.hpp"
+#include "graph/startup.hpp"
 
 namespace foretrace::host {
 
@@ -41,7 +42,7 @@ Ns scaled(Ns time, double share) { return static_cast<Ns>(static_cast<double>(ti
 void take_stretches(const Graph& g, const graph::GraphLane& lane, std::vector<Ns>& parts) {
   Ns in_short = 0, in_long = 0;
   for (std::size_t t = lane.begin; t < lane.end; ++t) {
-    if (!follows_launches(g, t) || g.cost[t] > kLongestStall) continue;
+    if (!follows_launches(g, t) || g.cost[t] > graph::kLongestWarmCall) continue;
     parts[t] = g.cost[t];
     (g.cost[t] > kLongestStretch ? in_long : in_short) += g.cost[t];
   }
@@ -59,8 +60,8 @@ void limit_between_launches(const graph::GraphLane& lane, const std::vector<char
   for (std::size_t t = lane.begin; t < lane.end; ++t) {
     together += parts[t];
     if (launches[t] == 0 && t + 1 < lane.end) continue;
-    if (together > kLongestStall) {
-      const double share = static_cast<double>(kLongestStall) / static_cast<double>(together);
+    if (together > graph::kLongestWarmCall) {
+      const double share = static_cast<double>(graph::kLongestWarmCall) / static_cast<double>(together);
       for (std::size_t i = begin; i <= t; ++i) parts[i] = scaled(parts[i], share);
     }
     begin = t + 1;

@@ -13,8 +13,6 @@ namespace foretrace::host {
 inline constexpr double kMinRemaining = 0.2;
 /// A stretch between two events of a CPU holds a handful of events' worth of profiling. A longer one is the program's own work.
 inline constexpr Ns kLongestStretch = 200'000;
-/// No single thing a profiler does takes longer. (17 steps of 11 models on H200: hand-overs up to 0.97 ms, stretches up to 1.96.)
-inline constexpr Ns kLongestStall = 2'000'000;
 
 /// By task, in ns.
 struct CpuParts {

@@ -9,21 +9,13 @@
 
 namespace foretrace::host {
 
-namespace {
-
-// All but a thousandth of a step: no spread lets it end before it began.
-constexpr double kMost = 0.999;
-
-}  // namespace
-
-std::optional<LogSpread> recorded_spread(const graph::Graph& graph, Ns step) {
+std::optional<LogSpread> recorded_spread(const graph::Graph& graph) {
   const graph::StepSpread& all = graph.recorded_steps;
-  const auto this_one = static_cast<double>(graph.traced);
-  if (all.steps < 2 || this_one <= 0 || step <= 0) return std::nullopt;
-  const double longer = std::max(0.0, static_cast<double>(all.high) - this_one);
-  const double shorter = std::max(0.0, this_one - static_cast<double>(all.low));
-  const double shortest = std::min(this_one, static_cast<double>(step));
-  return LogSpread{std::log1p(longer / shortest), -std::log1p(-std::min(shorter / shortest, kMost))};
+  if (all.steps < 2 || graph.traced <= 0 || all.low <= 0) return std::nullopt;
+  const auto log_of = [](Ns longer, Ns shorter) {
+    return std::max(0.0, std::log(static_cast<double>(longer) / static_cast<double>(shorter)));
+  };
+  return LogSpread{log_of(all.high, graph.traced), log_of(graph.traced, all.low)};
 }
 
 double one_step_sigma() {

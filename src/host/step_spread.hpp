@@ -12,9 +12,9 @@ struct LogSpread {
   double up = 0, down = 0;
 };
 
-/// What the recorded steps say of a step that takes `step`; nothing where there is only one. As a ratio, because a slower host slows
-/// everything; and as a difference, because a stall does not get shorter when the rest of the step does: the wider of both.
-std::optional<LogSpread> recorded_spread(const graph::Graph& graph, Ns step);
+/// What the recorded steps say of any step made from this one; nothing where there is only one. It is a ratio: what varies between
+/// steps is mostly CPU time, and a change that removes CPU time removes its variation too.
+std::optional<LogSpread> recorded_spread(const graph::Graph& graph);
 
 /// Of a step alone in its recording: the standard deviation of log time that recordings of several steps have (step_spread.csv, which
 /// tools/fit_step_spread.py writes).

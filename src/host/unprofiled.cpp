@@ -8,6 +8,7 @@
 
 #include "base/percentiles.hpp"
 #include "graph/busy_time.hpp"
+#include "graph/startup.hpp"
 #include "hardware/figures.hpp"
 #include "host/phase_counts.hpp"
 #include "host/recorded_parts.hpp"
@@ -36,7 +37,7 @@ using Vector = std::array<double, kParameters>;
 using Matrix = std::array<Vector, kParameters>;
 
 // A wake-up that a profiler delays is shorter without it. One that takes longer than any profiler's waits for something else.
-Ns without_stall(Ns lag, Ns longest) { return lag > kLongestStall ? lag : std::min(lag, longest); }
+Ns without_stall(Ns lag, Ns longest) { return lag > graph::kLongestWarmCall ? lag : std::min(lag, longest); }
 
 struct PhaseTotals {
   std::array<Ns, kCpuPhases> time = {};   // as traced, of what follows the profiler
@@ -174,7 +175,7 @@ void widen_to_steps(const Graph& g, Unprofiled& out) {
   const auto step = static_cast<double>(out.step);
   double up = std::log(static_cast<double>(out.high) / step);
   double down = std::log(step / static_cast<double>(out.low));
-  if (const std::optional<LogSpread> spread = recorded_spread(g, out.step)) {
+  if (const std::optional<LogSpread> spread = recorded_spread(g)) {
     up = std::max(up, spread->up);
     down = std::max(down, spread->down);
   } else if (g.recorded_steps.steps == 1 && !out.calibrated) {
@@ -243,7 +244,7 @@ CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
 Graph apply(const Graph& graph, const CpuFactors& factors, const CpuPrior& prior) {
   Graph g = graph;
   const CpuParts parts = cpu_parts(g, prior.host, factors.profiler);
-  const Ns wake_up = trace::default_latencies().sync_return;
+  const Ns wake_up = prior.latencies->sync_return;
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) {
       if (factors.gpu != 1) g.cost[t] = static_cast<Ns>(std::llround(static_cast<double>(g.cost[t]) * factors.gpu));

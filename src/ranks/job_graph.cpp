@@ -12,6 +12,7 @@
 
 #include "base/workers.hpp"
 #include "foretrace/graph/graph.hpp"
+#include "hardware/figures.hpp"
 #include "ranks/collectives.hpp"
 #include "ranks/merge.hpp"
 
@@ -29,7 +30,9 @@ std::vector<std::optional<Result<Graph>>> build_all(const Job& job, const Common
   options.alone = true;  // ranks begin at different moments: the step is replayed as it happened, not as a period
   for_each_index(job.ranks.size(), threads, [&](std::size_t r) {
     if (step.step[r] == CommonStep::kNone) return;
-    out[r] = graph::GraphBuilder(job.ranks[r].trace, job.ranks[r].steps).build(step.step[r], options);
+    const trace::Trace& trace = job.ranks[r].trace;
+    const graph::GraphBuilder builder(trace, job.ranks[r].steps, hardware::latencies_of(trace));
+    out[r] = builder.build(step.step[r], options);
   });
   return out;
 }

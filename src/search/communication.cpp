@@ -46,7 +46,7 @@ Result<std::unique_ptr<TensorStep>> tensor_step(const whatif::Model& model, cons
   whatif::Parallelism alone;
   for (std::uint32_t i = 0; i < gradients.list.size(); ++i) alone.buckets.push_back({i, i});
   whatif::Model changed = model;
-  whatif::Draft draft(model.graph, model.trace);
+  whatif::Draft draft(model.graph, model.trace, model.chains, *model.latencies);
   FORETRACE_TRY_VOID(
       whatif::apply_parallelism(changed, draft, alone, {network.collectives.get(), c.workers, network.gpus_per_node}));
   auto out = std::make_unique<TensorStep>();

@@ -2,8 +2,7 @@
 // Fixed latencies: what the GPU and its driver take alongside any work. Used where a trace has too few of its own. Measured in traces
 // by tools/fit_latencies.py, which writes latencies/<device>.csv with how many samples each figure rests on and how far they spread.
 
-#include <span>
-#include <string>
+#include <string_view>
 
 #include "foretrace/base/types.hpp"
 
@@ -19,10 +18,14 @@ struct Latencies {
   Ns sync_call = 0;         ///< a call that waits for work and finds none
   Ns collective_start = 0;  ///< return of a collective's call to its kernel on an idle stream
   Ns stream_hand_over = 0;  ///< end of a kernel to the start of the next on another stream that waits for it
-  Ns result_ready = 0;      ///< JAX: end of a step's last kernel to the host having marked its results as ready
+  Ns result_ready =
+      0;  ///< JAX, time of the host: end of a step's last kernel to the host having marked its results as ready
 };
 
-/// Those of the reference device: what importers and graphs use, which know no device files.
+/// A table of them.
+Latencies parse_latencies(std::string_view csv);
+
+/// Those of the reference device, where nothing says which device it is. hardware::latencies_of gives those of a device.
 const Latencies& default_latencies();
 
 }  // namespace foretrace::trace

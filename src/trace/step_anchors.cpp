@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/notable.hpp"
 #include "trace/step_ranges.hpp"
 
 namespace foretrace::trace {
@@ -16,8 +17,6 @@ namespace {
 // Kernels more or less in a step than in the others: one in kSame, and never more than this many, so that the comparison of long steps
 // takes linear time.
 constexpr std::size_t kMostEdits = 64;
-// One step in ten may differ (it writes results); one more is another kind of program.
-constexpr std::size_t kOdd = 10;
 // A solver may alternate between kinds of steps (directions of a sweep): so many make up one that repeats.
 constexpr std::size_t kKinds = 4;
 constexpr std::size_t kFewestSteps = 3;
@@ -123,9 +122,11 @@ class AnchorSearch {
     const auto first = static_cast<std::size_t>(std::find(good.begin(), good.end(), 1) - good.begin());
     const auto last = static_cast<std::size_t>(good.rend() - std::find(good.rbegin(), good.rend(), 1));  // behind it
     if (first >= last || last - first < kFewestSteps) return {};
-    const auto odd = static_cast<std::size_t>(std::count(good.begin() + static_cast<std::ptrdiff_t>(first),
-                                                         good.begin() + static_cast<std::ptrdiff_t>(last), 0));
-    if (odd * kOdd > last - first || (borders[last] - borders[first]) * 2 < s_.size()) return {};
+    // Few steps may differ (one writes results); with more it is another kind of program.
+    const auto odd = std::count(good.begin() + static_cast<std::ptrdiff_t>(first),
+                                good.begin() + static_cast<std::ptrdiff_t>(last), 0);
+    if (is_notable(odd, static_cast<std::int64_t>(last - first)) || (borders[last] - borders[first]) * 2 < s_.size())
+      return {};
     Found found{{}, length};
     const std::size_t offset = longest_rest(borders, first, last, length);
     for (std::size_t i = first; i <= last; ++i) {

@@ -245,7 +245,7 @@ TEST(Protocols, StepsAreThoseOfNcclAndLowLatencyCostsBandwidth) {
     for (std::size_t i = 1; i < hardware::kProtocols; ++i) {
       EXPECT_GT(p.ring[link][i], p.ring[link][i - 1]) << link;  // LL is made for few bytes, Simple for many
     }
-    EXPECT_GT(p.usual_scale[link], 0);
+    EXPECT_GT(p.typical_scale[link], 0);
   }
   EXPECT_LT(p.payload[0], 0.5);  // a flag with every 4 bytes
   EXPECT_LT(p.payload[0], p.payload[1]);

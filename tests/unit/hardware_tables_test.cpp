@@ -53,20 +53,14 @@ class SecondDevice : public ::testing::TestWithParam<const char*> {
   const std::string name_ = GetParam();
   const std::string file_ = "hardware/devices/" + name_ + ".toml";
   const std::string kernels_ = "hardware/kernels/" + name_ + ".softmax.csv", softmax_ = slower_softmax();
-  const std::string like_ = "device,measured_like\nLike," + name_ + "\n";
-  const Tables tables_{DataFiles::shipped()
-                           .with({file_, device_file()})
-                           .with({"hardware/devices/Like.toml", device_file()})
-                           .with({"base/measured_like.csv", like_})
-                           .with({kernels_, softmax_})};
+  const Tables tables_{DataFiles::shipped().with({file_, device_file()}).with({kernels_, softmax_})};
 };
 
 TEST_P(SecondDevice, EachDeviceUsesItsOwnKernels) {
-  const Device h200 = tables_.device("H200-SXM"), other = tables_.device(name_), like = tables_.device("Like");
+  const Device h200 = tables_.device("H200-SXM"), other = tables_.device(name_);
   const double here = predict(softmax(), h200, tables_).ns;
   EXPECT_DOUBLE_EQ(here, predict(softmax(), h200, Tables::shipped()).ns);
   EXPECT_NEAR(predict(softmax(), other, tables_).ns / here, 3, 0.01);
-  EXPECT_NEAR(predict(softmax(), like, tables_).ns / here, 3, 0.01);
   // What was not measured there is the reference device's.
   const Work product = work::gemm_work(1, 4096, 4096, 4096, Dtype::kBf16);
   EXPECT_DOUBLE_EQ(predict(product, other, tables_).ns, predict(product, h200, tables_).ns);
@@ -108,16 +102,13 @@ std::map<std::string, std::string> files_of_the_guide() {
 
 TEST(AddingADevice, TheGuideWorksAsItStands) {
   std::map<std::string, std::string> added = files_of_the_guide();
-  ASSERT_EQ(added.size(), 3U);
-  added["hardware/devices/X1-PCIe.toml"] = added.at("hardware/devices/X1.toml");
+  ASSERT_EQ(added.size(), 2U);
   DataFiles files = DataFiles::shipped();
   for (const auto& [path, text] : added) files = files.with({path, text});
   const Tables tables(files);
-  for (const char* name : {"X1", "X1-PCIe"}) {
-    const Device device = tables.device(name);
-    EXPECT_EQ(device.full_name, "NVIDIA X1 96GB");
-    EXPECT_NEAR(predict(softmax(), device, tables).ns, 80e3, 4e3) << name;
-  }
+  const Device device = tables.device("X1");
+  EXPECT_EQ(device.full_name, "NVIDIA X1 96GB");
+  EXPECT_NEAR(predict(softmax(), device, tables).ns, 80e3, 4e3);
   EXPECT_LT(predict(softmax(), tables.device("H200-SXM"), tables).ns, 40e3);
 }
 

@@ -53,6 +53,9 @@ TEST(WhatIfFrozen, WaitsWithoutACauseWidenTheBand) {
   ASSERT_NE(unexplained(p), nullptr);
   EXPECT_GT(unexplained(p)->sigma, 0.2);
   EXPECT_LT(p.low, p.step * 3 / 4);
+  // Waits that followed the change would make the step shorter still, and not longer.
+  EXPECT_GT(unexplained(p)->down, 0);
+  EXPECT_EQ(unexplained(p)->up, 0);
 }
 
 TEST(WhatIfFrozen, WhereMostIsWaitingTheyAreDeclined) {

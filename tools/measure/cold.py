@@ -10,10 +10,8 @@ truth.jsonl with a line per model: the median of the steady steps and every time
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
-import os
 import shutil
 import statistics
 import sys
@@ -23,7 +21,7 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from .host_rounds import in_child
+from .host_rounds import each_model
 
 MODELS = "mlp resnet18@8 resnet50 vgg16 bert_base@4 gpt2@1-today vit_b_16@4 llama_gqa@1 unet@4-image lstm_lm@8"
 WARM, TIMED = 10, 30
@@ -59,26 +57,5 @@ def one_model(model: str, out: Path, cpu: bool) -> None:
         file.write(json.dumps(row) + "\n")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
-    parser.add_argument("--seconds", type=float, default=300)
-    parser.add_argument("--models", default=MODELS)
-    parser.add_argument("--cpu", action="store_true", help="tiny networks on the CPU, to try the program")
-    options = parser.parse_args()
-    end = time.perf_counter() + options.seconds
-    from . import jobs
-
-    jobs.import_what_jobs_need("cold")
-    for model in options.models.split():
-        if end - time.perf_counter() < 20:
-            print(f"cold: {model} left out", flush=True)
-            continue
-        began = time.perf_counter()
-        in_child(one_model, model, options.out, options.cpu)
-        print(f"cold: {model} {time.perf_counter() - began:.1f} s", flush=True)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(each_model(__doc__, MODELS, 300, 20, one_model))

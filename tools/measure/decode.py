@@ -10,7 +10,7 @@ recorded, whose steps are marked `step[DECODE bs=N]`. decode.csv: median, 10th a
 from __future__ import annotations
 
 import argparse
-import csv
+import itertools
 import statistics
 import time
 from collections.abc import Callable
@@ -19,6 +19,8 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from .rows import write_rows
 
 SIZES = {"w1536": (12, 1536, 12, 4), "w4096": (8, 4096, 32, 8)}  # layers, width, heads, heads of keys and values
 BATCHES = (1, 4, 16, 64)
@@ -111,15 +113,9 @@ def main() -> None:
     parser.add_argument("--context", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=200)
     arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    with (arguments.out / "decode.csv").open("w", newline="") as file:
-        rows = csv.DictWriter(file, COLUMNS)
-        rows.writeheader()
-        for size in SIZES:
-            for batch in BATCHES:
-                for graphed in (True, False):
-                    rows.writerow(measure(size, batch, arguments.context, graphed, arguments.steps, arguments.out))
-                    file.flush()
+    write_rows(arguments.out / "decode.csv", COLUMNS, (
+        measure(size, batch, arguments.context, graphed, arguments.steps, arguments.out)
+        for size, batch, graphed in itertools.product(SIZES, BATCHES, (True, False))))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import sys
 from bisect import bisect_right
 from collections import Counter
 from pathlib import Path
-from time import perf_counter_ns, time_ns
+from time import perf_counter, perf_counter_ns, time_ns
 from typing import Any
 
 ROUNDS = {"off": 12, "recorder": 6}
@@ -113,6 +113,30 @@ def in_child(call: Any, *arguments: Any) -> None:
         sys.stdout.flush()
         os._exit(code)
     os.waitpid(pid, 0)
+
+
+def each_model(about: str | None, models: str, seconds: float, least_s: float, one_model: Any, prepare: Any = lambda out: out) -> int:
+    """A process per model: one_model(model, prepare(DIR), cpu), while `least_s` of the time are left."""
+    name = Path(sys.argv[0]).stem
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
+    parser.add_argument("--seconds", type=float, default=seconds)
+    parser.add_argument("--models", default=models)
+    parser.add_argument("--cpu", action="store_true", help="tiny networks on the CPU, to try the program")
+    options = parser.parse_args()
+    end = perf_counter() + options.seconds
+    from . import jobs
+
+    jobs.import_what_jobs_need(name)
+    to = prepare(options.out)
+    for model in options.models.split():
+        if end - perf_counter() < least_s:
+            print(f"{name}: {model} left out", flush=True)
+            continue
+        began = perf_counter()
+        in_child(one_model, model, to, options.cpu)
+        print(f"{name}: {model} {perf_counter() - began:.1f} s", flush=True)
+    return 0
 
 
 def main() -> int:

@@ -9,7 +9,6 @@ profiler (loaders deliver in bursts: the mean counts), then three steps are reco
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import statistics
 import time
@@ -18,6 +17,8 @@ from pathlib import Path
 
 import torch
 import torchvision
+
+from .rows import write_rows
 
 BATCHES, WORKERS = (32, 64, 128), (0, 2, 8)
 COLUMNS = ("batch", "workers", "sample_ms", "mean_ms", "median_ms", "steps")
@@ -76,13 +77,9 @@ def main() -> None:
     parser.add_argument("--sample-ms", type=float, default=4)
     parser.add_argument("--steps", type=int, default=40)
     arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    with (arguments.out / "loader.csv").open("w", newline="") as file:
-        rows = csv.DictWriter(file, COLUMNS)
-        rows.writeheader()
-        for batch, workers in itertools.product(BATCHES, WORKERS):
-            rows.writerow(measure(batch, workers, arguments.sample_ms, arguments.steps, arguments.out))
-            file.flush()
+    write_rows(arguments.out / "loader.csv", COLUMNS, (
+        measure(batch, workers, arguments.sample_ms, arguments.steps, arguments.out)
+        for batch, workers in itertools.product(BATCHES, WORKERS)))
 
 
 if __name__ == "__main__":

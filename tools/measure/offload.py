@@ -8,16 +8,14 @@ speed. offload.csv: host µs of each phase, and how many tensors a step saves. B
 
 from __future__ import annotations
 
-import argparse
 import csv
-import os
 import sys
 import time
 from pathlib import Path
 
 import torch
 
-from .host_rounds import in_child, loop_us
+from .host_rounds import each_model, loop_us
 
 MODELS = "mlp resnet18@8 bert_base@4 vit_b_16@4 gpt2@1-today wav2vec@1 swin_t@4 t5_4x4@2"
 TURNS, TURN_S, WARM = 5, 0.25, 4
@@ -69,28 +67,11 @@ def one_model(model: str, path: Path, cpu: bool) -> None:
         csv.writer(file).writerows(rows)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--models", default=MODELS)
-    parser.add_argument("--cpu", action="store_true", help="tiny networks on the CPU, to try the program")
-    options = parser.parse_args()
-    end = time.perf_counter() + options.seconds
-    from . import jobs
-
-    jobs.import_what_jobs_need("offload")
-    path = options.out / "offload.csv"
+def table(out: Path) -> Path:
+    path = out / "offload.csv"
     path.write_text("model,variant,tensors,turn," + ",".join(f"{p}_us" for p in PHASES) + ",loop_us\n")
-    for model in options.models.split():
-        if end - time.perf_counter() < 6:
-            print(f"offload: {model} left out", flush=True)
-            continue
-        began = time.perf_counter()
-        in_child(one_model, model, path, options.cpu)
-        print(f"offload: {model} {time.perf_counter() - began:.1f} s", flush=True)
-    return 0
+    return path
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(each_model(__doc__, MODELS, 60, 6, one_model, table))

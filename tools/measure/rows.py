@@ -3,13 +3,14 @@ makes steps that the CPU bounds 15 to 35 % longer."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import os
 import sys
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,17 @@ PROBE_TIMES, PROBE_ROUNDS = 100, 9
 TOGETHER = 5  # steps between two waits where the loss is not read
 NAME_CHARS = 150  # of a kernel: templates go on for thousands
 GPU_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
+
+
+def write_rows(path: Path, columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
+    """Each as soon as it is measured."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, columns)
+        table.writeheader()
+        for row in rows:
+            table.writerow(row)
+            file.flush()
 
 
 def nothing() -> None:

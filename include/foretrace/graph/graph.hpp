@@ -282,7 +282,9 @@ struct StepPace {
 /// outlive it.
 class GraphBuilder {
  public:
-  GraphBuilder(const trace::Trace& trace, const trace::Steps& steps);
+  /// `latencies` are those of the trace's GPU: they stand in where the trace has too few samples of its own.
+  GraphBuilder(const trace::Trace& trace, const trace::Steps& steps,
+               const trace::Latencies& latencies = trace::default_latencies());
   ~GraphBuilder();
   GraphBuilder(GraphBuilder&&) noexcept;
   GraphBuilder& operator=(GraphBuilder&&) noexcept;
@@ -302,6 +304,7 @@ class GraphBuilder {
 
   const trace::Trace* trace_;
   const trace::Steps* steps_;
+  const trace::Latencies* latencies_;
   std::unique_ptr<TraceIndex> index_;
   std::unique_ptr<StartupIndex> startup_;
   std::vector<StepPace> paces_;

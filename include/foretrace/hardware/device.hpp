@@ -69,9 +69,9 @@ struct DeviceDefaults {
 };
 const DeviceDefaults& device_defaults();
 /// The clock of a device whose file gives none, which nobody measured: the built-in files all give theirs, 1063 to 2617.
-inline constexpr double kUsualClockMhz = 1500;
+inline constexpr double kDefaultClockMhz = 1500;
 /// The clock its kernels run at, in MHz.
-inline double clock_of(const Device& device) { return device.clock_mhz > 0 ? device.clock_mhz : kUsualClockMhz; }
+inline double clock_of(const Device& device) { return device.clock_mhz > 0 ? device.clock_mhz : kDefaultClockMhz; }
 
 /// Room left for what the CUDA context and the libraries' own buffers take before the first tensor, which nobody measured for these devices.
 inline constexpr std::int64_t kDriverBytes = 1'000'000'000;

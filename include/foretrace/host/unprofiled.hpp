@@ -163,7 +163,8 @@ struct CpuPrior {
   HostCosts host = HostCosts::built_in();
   /// The share of a phase's traced CPU time that it takes without the profiler, where the recorder timed both.
   std::array<std::optional<double>, kCpuPhases> timed_share = {};
-  double timed_sigma = 0;  ///< standard deviation of log time of such a phase
+  double timed_sigma = 0;                                           ///< standard deviation of log time of such a phase
+  const trace::Latencies* latencies = &trace::default_latencies();  ///< of the step's GPU
 };
 
 /// How a graph's costs change without the profiler: recording is subtracted at `profiler` times the cost in HostCosts (0: not

@@ -253,6 +253,10 @@ struct DeviceProperties {
   std::int64_t shared_memory_per_sm = kAbsent;
 };
 
+/// Fixed latencies of a GPU and its driver, and those of the reference device (src/trace/latencies.hpp).
+struct Latencies;
+const Latencies& default_latencies();
+
 struct DistributedInfo {
   bool present = false;
   std::int64_t rank = kAbsent;

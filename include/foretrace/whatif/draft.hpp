@@ -78,9 +78,10 @@ class Draft {
   enum Removal : std::uint8_t { kTaskOnly, kWithLaunch };
 
   /// `trace` answers questions about operations and shapes: without it, nothing matches those. `chains` is shared by
-  /// drafts over one trace, so that it is sorted once; made when needed where there is none.
+  /// drafts over one trace, so that it is sorted once; made when needed where there is none. `latencies`: of the step's GPU.
   explicit Draft(const Graph& graph, const trace::Trace* trace = nullptr,
-                 std::shared_ptr<const OpChains> chains = nullptr);
+                 std::shared_ptr<const OpChains> chains = nullptr,
+                 const trace::Latencies& latencies = trace::default_latencies());
 
   [[nodiscard]] Selection select(const Query& query) const;
   void scale(const Selection& tasks, double factor);
@@ -173,6 +174,7 @@ class Draft {
 
   const Graph& base_;
   const trace::Trace* trace_;
+  const trace::Latencies& latencies_;
   mutable std::shared_ptr<const OpChains> chains_;
   Column<Ns> cost_;
   std::vector<graph::Origin> origin_;

@@ -92,6 +92,7 @@ struct Model {
   std::shared_ptr<const OpChains> chains;  ///< of the trace's operations, shared by all copies of the model
   work::Works works;                       ///< of the graph's tasks; grows as what-ifs change them
   hardware::Device device;
+  const trace::Latencies* latencies = &trace::default_latencies();  ///< of `device`
   std::string device_guess;  ///< how the device was found where its name is not in the list; empty: by its name
   LaunchCosts launches;
   host::HostCosts host;                 ///< of the step's host

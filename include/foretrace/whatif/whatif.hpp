@@ -117,6 +117,13 @@ struct Evidence {
   int models = 0;
 };
 
+/// The steps a what-if is proposed for. Asked for by name, it is answered for any step.
+enum class Fits : std::uint8_t {
+  kAnyStep,
+  kTraining,    ///< gradients, optimizers, activations kept for the backward pass
+  kNotServing,  ///< not a step that generates: its next step needs what this one gives
+};
+
 /// What differs between two recordings of a program when a change was made. `foretrace compare` names the change by it. Changes whose
 /// subject alone identifies them (`Changes::kDevice`, …) need no entry here.
 enum class Difference : std::uint8_t {
@@ -151,8 +158,10 @@ struct WhatIf {
   std::vector<Need> needs = {};   ///< checked by the driver before `apply` is called
   Changes changes = Changes::kCosts;
   Parts parts = {};
-  std::string code = {};      ///< how to switch it on in PyTorch, one line
-  std::string jax_code = {};  ///< the same for a program of JAX; empty: there is no such line
+  Fits fits = Fits::kAnyStep;
+  std::string code = {};            ///< how to switch it on in PyTorch, one line
+  std::string inference_code = {};  ///< the same where nothing is trained; empty: `code`
+  std::string jax_code = {};        ///< the same for a program of JAX; empty: there is no such line
   /// `code` with the values of its parameters. Null, or an empty text: they change nothing. `training`: the step computes gradients.
   std::string (*code_for)(const Parameters& parameters, bool training) = nullptr;
   Effort effort = Effort::kWork;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "analysis/doctor/checks.hpp"
+#include "base/notable.hpp"
 #include "base/readable.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "whatif/predict/predictor.hpp"
@@ -16,8 +17,6 @@ namespace foretrace::analysis {
 namespace {
 
 using Maybe = std::optional<Finding>;
-
-constexpr double kTooFarOff = 5;  // percent that a replay is off, from which on it is said
 
 std::string waits_of(const DoctorReport::Replay& replay) {
   constexpr std::size_t kShown = 3;
@@ -33,11 +32,11 @@ std::string waits_of(const DoctorReport::Replay& replay) {
 }
 
 Maybe frozen(const Facts& f) {
-  if (!f.replay || f.gpu_work() == 0 || f.replay->limits.frozen_pct() <= 100 * whatif::kNotableFrozenShare) return {};
+  if (!f.replay || f.gpu_work() == 0 || f.replay->limits.frozen_pct() <= 100 * kNotableShare) return {};
   // Hand-overs between threads are frozen too, but nobody asks what they wait for.
   simulate::Limits unnamed = f.replay->limits;
   unnamed.frozen -= f.replay->hand_overs;
-  if (unnamed.frozen_pct() <= 100 * whatif::kNotableFrozenShare) return {};
+  if (unnamed.frozen_pct() <= 100 * kNotableShare) return {};
   const bool declined = f.replay->limits.frozen_pct() > 100 * whatif::kMostFrozenShare;
   return Finding{
       "frozen",
@@ -54,7 +53,7 @@ Maybe frozen(const Facts& f) {
 // One limit of the step that its own path does not reach.
 Maybe limit(const Facts& f, std::string_view name, std::string_view resource, Ns limit, std::string_view path_name,
             Ns path, double off) {
-  if (std::abs(off) <= kTooFarOff || f.replay->unexplained_waits.empty()) return {};
+  if (std::abs(off) <= 100 * kNotableShare || f.replay->unexplained_waits.empty()) return {};
   return Finding{std::string(name),
                  Weight::kNote,
                  fmt::format("with {} infinitely fast, {} would take {} ms; {} alone is {} ms", resource,

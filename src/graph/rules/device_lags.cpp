@@ -15,7 +15,6 @@
 #include "graph/rules/held_back.hpp"
 #include "graph/step_state.hpp"
 #include "trace/device_times.hpp"
-#include "trace/latencies.hpp"
 
 namespace foretrace::graph {
 
@@ -28,7 +27,7 @@ constexpr std::size_t kEnoughSamples = 3;
 
 class LagRule {
  public:
-  explicit LagRule(StepState& s) : s_(s), held_(s) {}
+  explicit LagRule(StepState& s) : s_(s), latency_(s.latencies.launch_latency), held_(s) {}
 
   void run() {
     sample();
@@ -96,14 +95,14 @@ class LagRule {
     }
   }
 
-  [[nodiscard]] Ns usual_gap(const GpuWork& before, const GpuWork& w) const {
+  [[nodiscard]] Ns typical_gap(const GpuWork& before, const GpuWork& w) const {
     if (!s_.options.device_gaps) return 0;
     std::uint64_t k[4];
     keys(before, w, k);
     for (const std::uint64_t one : k) {
       if (const auto it = gaps_.find(one); it != gaps_.end()) return it->second;
     }
-    return trace::default_latencies().kernel_gap;
+    return s_.latencies.kernel_gap;
   }
 
   struct Constraint {
@@ -160,7 +159,7 @@ class LagRule {
     }
     const auto add = [&](Cause cause, Source source) {
       const GpuWork& p = s_.gpu(source);
-      all.push_back({std::min(p.end + usual_gap(p, w), w.begin), cause, source, p.end});
+      all.push_back({std::min(p.end + typical_gap(p, w), w.begin), cause, source, p.end});
     };
     if (work.previous != kNone) {
       add(Cause::kStream, {work.previous});
@@ -176,8 +175,7 @@ class LagRule {
     if (shared) binding = {w.begin, Cause::kShare, {}, w.begin};
     const bool called = !shared && !launched && lag > trace::kLongestLatency && infer_launch(i);
     if (called) binding = {w.begin, Cause::kLaunch, {}, w.begin};
-    if (binding.cause != Cause::kLaunch)
-      work.free = shared ? w.begin - trace::default_latencies().kernel_gap : binding.satisfied;
+    if (binding.cause != Cause::kLaunch) work.free = shared ? w.begin - s_.latencies.kernel_gap : binding.satisfied;
     const bool held = binding.cause == Cause::kLaunch && s_.held_by_missing_work(w);
     const bool late = !shared && !called && !held && lag > trace::kLongestLatency;
     const bool startup = late && s_.held_by_startup(binding.satisfied, w.begin);
@@ -190,11 +188,11 @@ class LagRule {
     const bool own_lag = s_.options.device_gaps && !held && !startup && !(unexplained && s_.options.strict);
 
     // The first task of its stream follows the last one of the step before, in a row of steps.
-    if (work.previous == kNone) s_.graph.lane_lag[work.task] = trace::default_latencies().kernel_gap;
+    if (work.previous == kNone) s_.graph.lane_lag[work.task] = s_.latencies.kernel_gap;
     for (const Constraint& c : all) {
       if (c.cause == Cause::kLaunch) continue;
       const Ns own = w.begin - c.satisfied;
-      Ns distance = std::min(usual_gap(s_.gpu(c.source), w), own);
+      Ns distance = std::min(typical_gap(s_.gpu(c.source), w), own);
       if (c.cause == binding.cause && c.source == binding.source && own_lag) distance = own;
       if (c.cause == Cause::kWait) {
         s_.depend(c.source, work.task, distance, DependencyKind::kStreamWait);
@@ -233,7 +231,7 @@ class LagRule {
     s_.graph.lane_lag[work.task] =
         work.previous != kNone || w.before == kNone
             ? 0
-            : std::clamp<Ns>(w.begin - s_.index.work[w.before].end, 0, trace::default_latencies().kernel_gap);
+            : std::clamp<Ns>(w.begin - s_.index.work[w.before].end, 0, s_.latencies.kernel_gap);
   }
 
   // All of this was launched before the recording began, so that only the stream's order held it: a task right behind
@@ -328,7 +326,7 @@ class LagRule {
   std::unordered_map<std::uint32_t, Asked> asked_;          // by trace lane of a stream
   std::unordered_map<std::uint32_t, std::uint32_t> lanes_;  // trace lane -> lane
   std::unordered_map<std::uint64_t, Ns> gaps_;
-  Ns latency_ = trace::default_latencies().launch_latency;
+  Ns latency_;
   std::vector<Ns> full_since_;  // by StepWork: since when tasks that let in one another, up to this one, filled the GPU
   HeldBack held_;
 };

@@ -10,12 +10,9 @@ namespace foretrace::graph {
 
 namespace {
 
-// Waves of blocks follow from the launch's geometry, and are a few percent off where blocks differ.
-constexpr double kWaveError = 0.05;
-// Of a kernel's time: blocks of its last wave begin up to this early.
+// Blocks differ: those of a kernel's last wave begin up to this part of its time early, the first ones of its only wave end that early,
+// and the number of waves that follows from the launch's geometry is off by as much.
 constexpr double kEarly = 0.1;
-// Blocks of one wave do not all end at once: the first ones make room from here on.
-constexpr double kNearEnd = 0.8;
 // Grids that a GPU runs at once (CUDA C++ Programming Guide, "Maximum number of resident grids per device"). A trace that shows
 // more is damaged; the last ones to begin are kept, so that the time per task stays bounded.
 constexpr std::size_t kMostResident = 128;
@@ -25,7 +22,7 @@ constexpr std::size_t kMostNear = 8 * kMostResident;
 // The part of a kernel's time after which it leaves room for others: its last wave has begun, or its only one is about to end.
 double makes_room_at(const GpuWork& kernel) {
   const auto waves = static_cast<double>(kernel.waves);
-  return waves > 1 + kWaveError ? 1 - 1 / std::ceil(waves) - kEarly : kNearEnd;
+  return waves > 1 + kEarly ? 1 - 1 / std::ceil(waves) - kEarly : 1 - kEarly;
 }
 
 }  // namespace
@@ -69,7 +66,7 @@ Source HeldBack::just_ended(const GpuWork& w, Ns satisfied, Ns within) const {
 Holder HeldBack::fills_the_device(const GpuWork& w, bool any_wave) const {
   for (std::size_t r = running_.size(); r-- > 0;) {
     const GpuWork& x = s_.gpu(running_[r]);
-    if (x.lane == w.lane || x.begin >= w.begin - 1 || static_cast<double>(x.waves) < 1 - kWaveError ||
+    if (x.lane == w.lane || x.begin >= w.begin - 1 || static_cast<double>(x.waves) < 1 - kEarly ||
         s_.device_of(x) != s_.device_of(w))
       continue;
     const double fraction = static_cast<double>(w.begin - x.begin) / static_cast<double>(x.end - x.begin);
@@ -86,7 +83,7 @@ Holder HeldBack::about_to_end(const GpuWork& w) const {
     const GpuWork& x = s_.gpu(running_[r]);
     if (x.lane == w.lane || x.end > w.begin + trace::kLongestGap || s_.device_of(x) != s_.device_of(w)) continue;
     const double fraction = static_cast<double>(w.begin - x.begin) / static_cast<double>(x.end - x.begin);
-    if (fraction >= kNearEnd) return {running_[r], static_cast<std::uint32_t>(fraction * kWhole), false};
+    if (fraction >= 1 - kEarly) return {running_[r], static_cast<std::uint32_t>(fraction * kWhole), false};
   }
   return {};
 }

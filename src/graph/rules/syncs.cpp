@@ -7,7 +7,6 @@
 
 #include "base/statistics.hpp"
 #include "graph/step_state.hpp"
-#include "trace/latencies.hpp"
 
 namespace foretrace::graph {
 
@@ -36,9 +35,9 @@ class SyncRule {
         idle.push_back(c.end - c.begin);
       }
     }
-    const Ns usual_return = returns.empty() ? trace::default_latencies().sync_return : median(returns);
-    const Ns usual_cost = idle.empty() ? trace::default_latencies().sync_call : median(idle);
-    for (const SyncCall& sync : syncs_) connect(sync, usual_cost, usual_return);
+    const Ns typical_return = returns.empty() ? s_.latencies.sync_return : median(returns);
+    const Ns typical_cost = idle.empty() ? s_.latencies.sync_call : median(idle);
+    for (const SyncCall& sync : syncs_) connect(sync, typical_cost, typical_return);
   }
 
  private:
@@ -137,14 +136,14 @@ class SyncRule {
     return row == nullptr || row->stream < 0 ? nullptr : row;
   }
 
-  void connect(const SyncCall& sync, Ns usual_cost, Ns usual_return) {
+  void connect(const SyncCall& sync, Ns typical_cost, Ns typical_return) {
     const Call& call = s_.index.calls[sync.call];
     const std::uint32_t task = s_.call_task[sync.call - s_.first_call];
     const std::uint32_t wait = s_.wait_task[sync.call - s_.first_call];
     // A blocking copy must be launched before it can be waited for: its call's own cost ends where the copy begins, less
     // the time the copy waited for the GPU.
     if (sync.waited) {
-      Ns own = std::min(s_.graph.cost[task], usual_cost);
+      Ns own = std::min(s_.graph.cost[task], typical_cost);
       if (call.role == CallRole::kLaunch) {
         const StepWork& copy = s_.works[sync.sources.front().id];
         const Ns free = std::max(call.begin + call.blocked, copy.free);
@@ -154,7 +153,7 @@ class SyncRule {
     }
     if (s_.without(DependencyKind::kSync)) return;
     for (const Source w : sync.sources) {
-      const Ns lag = sync.waited ? call.end - sync.last_end : std::min(usual_return, call.end - s_.gpu(w).end);
+      const Ns lag = sync.waited ? call.end - sync.last_end : std::min(typical_return, call.end - s_.gpu(w).end);
       s_.depend(w, wait, lag, DependencyKind::kSync);
     }
   }

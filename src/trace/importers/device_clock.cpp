@@ -6,17 +6,17 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/notable.hpp"
 #include "base/statistics.hpp"
+#include "trace/device_times.hpp"
 
 namespace foretrace::trace {
 
 namespace {
 
-constexpr Ns kImprecise = 50 * kNsPerUs;  // clocks that are further apart are of two domains
-constexpr Ns kReturn = 1 * kNsPerUs;      // from the end of the work to the call's return, at the least
-constexpr Ns kHalfRange = Ns{1} << 62;    // a guard: differences of times do not overflow
+constexpr Ns kReturn = 1 * kNsPerUs;    // from the end of the work to the call's return, at the least
+constexpr Ns kHalfRange = Ns{1} << 62;  // a guard: differences of times do not overflow
 constexpr std::size_t kEnough = 3;
-constexpr std::size_t kOneIn = 10;  // work that starts before its call: fewer are rows that went wrong, not the clock
 
 bool waits_for_stream(std::string_view name) {
   return name.starts_with("cudaStreamSynchronize") || name.starts_with("cuStreamSynchronize");
@@ -28,11 +28,13 @@ void move_gpu(Trace& trace, Ns by) {
   }
 }
 
-// By how much the GPU's clock is behind, at the least: no work starts before the call that launches it. `slack` is sorted.
+// By how much the GPU's clock is behind, at the least: no work starts before the call that launches it. `slack` is sorted. A few that do
+// are rows that went wrong. Clocks of one domain are read less than a wake-up apart.
 Ns behind_by(const std::vector<Ns>& slack) {
   const auto early =
-      static_cast<std::size_t>(std::lower_bound(slack.begin(), slack.end(), -kImprecise) - slack.begin());
-  if (early < kEnough || early < slack.size() / kOneIn) return 0;
+      static_cast<std::size_t>(std::lower_bound(slack.begin(), slack.end(), -kLongestWake) - slack.begin());
+  const auto rows = static_cast<std::int64_t>(slack.size());
+  if (early < kEnough || !is_notable(static_cast<std::int64_t>(early), rows)) return 0;
   const Ns lowest = slack[early / 50];  // a row or two may be anything
   return lowest < -kHalfRange ? 0 : -lowest;
 }
@@ -87,8 +89,8 @@ void align_device_clock(Trace& trace) {
   }
   // Imprecise clocks are apart by little, clocks of two domains by much; what is far from both is something else.
   const Ns typical = late.empty() ? 0 : median(late);
-  const Ns about = typical < kImprecise ? 0 : typical;
-  std::erase_if(late, [&](Ns by) { return by <= about - kImprecise || by >= about + kImprecise; });
+  const Ns about = typical < kLongestWake ? 0 : typical;
+  std::erase_if(late, [&](Ns by) { return by <= about - kLongestWake || by >= about + kLongestWake; });
   if (late.size() < kEnough || slack.empty() || median(late) <= 0) return;
   const Ns allowed = slack[slack.size() / 1000];
   const Ns shift = std::min(*std::max_element(late.begin(), late.end()) + kReturn, allowed);

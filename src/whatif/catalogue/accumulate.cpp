@@ -52,8 +52,8 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
   }
   if (!end.known()) return;
   const double bytes = 3.0 * sizeof(float) * static_cast<double>(m.parameter_elements);
-  const Ns each = trace::default_latencies().short_kernel +
-                  static_cast<Ns>(bytes / m.device.streaming_gbs() / static_cast<double>(tensors));
+  const Ns each =
+      m.latencies->short_kernel + static_cast<Ns>(bytes / m.device.streaming_gbs() / static_cast<double>(tensors));
   for (std::int64_t k = 0; k < tensors; ++k) {
     draft.insert({.name = "gradient accumulation",
                   .cost = each,
@@ -139,6 +139,7 @@ const Registered kRegistered(
      .source = "gradient accumulation",
      .changes = Changes::kAccumulation,
      .parts = {.memory = Part::kModelled},
+     .fits = Fits::kTraining,
      .code = "for part in batch.chunk(n): (loss_fn(model(part)) / n).backward()",
      .code_for = code_for,
      .effort = Effort::kFewLines,

@@ -36,6 +36,8 @@ const Registered kRegistered(
      .changes = Changes::kBatch,
      .parts = {.memory = Part::kModelled},
      .code = "DataLoader(dataset, batch_size=…)",
+     .inference_code =
+         "more samples or requests per step: batch_size=…, --max-num-seqs (vLLM), --max-running-requests (SGLang)",
      .jax_code = "step(state, batch)  # with a larger batch: another program is compiled",
      .code_for = code_for,
      .effort = Effort::kLine,

@@ -50,7 +50,7 @@ Status apply_batchnorm(Model& m, Draft& draft, const Parameters& parameters) {
     gone.insert(gone.end(), relu->tasks.begin(), relu->tasks.end());
     const double bytes = static_cast<double>(work.elements) * static_cast<double>(bytes_of(work.dtype));
     const double time =
-        (backward ? kKernelsBackward : kKernelsForward) * static_cast<double>(trace::default_latencies().short_kernel) +
+        (backward ? kKernelsBackward : kKernelsForward) * static_cast<double>(m.latencies->short_kernel) +
         (backward ? passes.backward : passes.forward) * bytes / m.device.streaming_gbs();
     set_row(m, draft, r, std::min(time, static_cast<double>(r.time)), work, graph::Origin::kModelled);
     ++norms;

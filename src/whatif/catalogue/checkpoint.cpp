@@ -212,6 +212,7 @@ const Registered kRegistered(
      .needs = {Need::kBackward},
      .changes = Changes::kRecomputation,
      .parts = {.memory = Part::kModelled},
+     .fits = Fits::kTraining,
      .code = "model.gradient_checkpointing_enable()  # or torch.utils.checkpoint.checkpoint(block, x)",
      .code_for = code_for,
      .effort = Effort::kFewLines,

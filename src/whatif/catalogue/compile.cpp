@@ -124,6 +124,7 @@ const Registered kRegistered(
      .changes = Changes::kCompilation,
      .parts = {.memory = Part::kModelled},
      .code = "model = torch.compile(model)",
+     .inference_code = "model = torch.compile(model)  # and with torch.inference_mode(): model(x)",
      .code_for = code_for,
      .effort = Effort::kLine,
      .stage = Stage::kRuntime,  // it fuses what the other changes leave

@@ -65,6 +65,7 @@ const Registered kRegistered(
      .needs = {Need::kShapes, Need::kBackward},
      .changes = Changes::kPlacement,
      .parts = {.memory = Part::kModelled},
+     .fits = Fits::kTraining,
      .code = "with torch.autograd.graph.saved_tensors_hooks(lambda x: x.half(), lambda x: x.float()): …",
      .code_for = code_for,
      .effort = Effort::kFewLines,

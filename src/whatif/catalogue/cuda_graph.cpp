@@ -91,7 +91,7 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
   std::uint32_t last_update = kNone;
   for (const std::uint32_t t : kernels) {
     draft.set_launch(t, call, latency);
-    draft.set_lane_lag(t, std::min(g.lane_lag[t], trace::default_latencies().graph_gap));
+    draft.set_lane_lag(t, std::min(g.lane_lag[t], m.latencies->graph_gap));
     if (g.phase[t] == Phase::kOptimizer && g.kind[t] == TaskKind::kKernel) {
       ++update;
       last_update = t;
@@ -113,11 +113,11 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
     Place at{.cpu = call, .gpu = last_update};
     for (std::size_t i = 0; i < extra; ++i) {
       at = draft.insert({.name = "capturable update",
-                         .cost = trace::default_latencies().short_kernel,
+                         .cost = m.latencies->short_kernel,
                          .phase = Phase::kOptimizer,
                          .after = at,
                          .launch_of = call});
-      draft.set_lane_lag(at.gpu, trace::default_latencies().graph_gap);
+      draft.set_lane_lag(at.gpu, m.latencies->graph_gap);
     }
   }
   return {};
@@ -151,6 +151,7 @@ const Registered kRegistered(
      .changes = Changes::kLaunches,
      .parts = {.memory = Part::kNotModelled},
      .code = "g = torch.cuda.CUDAGraph(); with torch.cuda.graph(g): train_step()",
+     .inference_code = "with torch.inference_mode(), torch.cuda.graph(torch.cuda.CUDAGraph()): y = model(x)",
      .code_for = code_for,
      .effort = Effort::kWork,
      .stage = Stage::kRuntime,

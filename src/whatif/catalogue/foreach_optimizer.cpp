@@ -37,6 +37,7 @@ const Registered kRegistered(
      .needs = {Need::kShapes},
      .changes = Changes::kOptimizer,
      .parts = {.memory = Part::kModelled},
+     .fits = Fits::kTraining,
      .code = "torch.optim.Adam(model.parameters(), lr, foreach=True)",
      .effort = Effort::kLine,
      .stage = Stage::kOptimizer,

@@ -251,6 +251,8 @@ const Registered kRegistered(
      .changes = Changes::kPrecision,
      .parts = {.memory = Part::kModelled},
      .code = "torchao.float8.convert_to_float8_training(model)",
+     .inference_code = "torchao.quantization.quantize_(model, "
+                       "torchao.quantization.Float8DynamicActivationFloat8WeightConfig())",
      .effort = Effort::kFewLines,
      .stage = Stage::kPrecision,
      .validated = true,

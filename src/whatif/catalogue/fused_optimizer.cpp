@@ -31,6 +31,7 @@ const Registered kRegistered(
      .needs = {Need::kShapes},
      .changes = Changes::kOptimizer,
      .parts = {.memory = Part::kModelled},
+     .fits = Fits::kTraining,
      .code = "torch.optim.Adam(model.parameters(), lr, fused=True)",
      .effort = Effort::kLine,
      .stage = Stage::kOptimizer,

@@ -8,6 +8,7 @@
 #include "foretrace/whatif/parallel.hpp"
 #include "graph/gpu_work.hpp"
 #include "hardware/cost.hpp"
+#include "hardware/figures.hpp"
 #include "hardware/transfer.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/rewrite/moved_collectives.hpp"
@@ -198,6 +199,7 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
   move.note();
   note_precision(m, rows, to);
   m.device = to;
+  m.latencies = &hardware::latencies_of(to);
   return {};
 }
 

@@ -75,19 +75,22 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
                     (p.gain.empty() ? "" : "," + p.gain.substr(3)));
 }
 
-const Registered kRegistered({.name = "no-sync",
-                              .about = "the step no longer waits for the GPU (the loss is not read every step)",
-                              .assumes = "nothing in the next step needs the value that was read",
-                              .source = "PyTorch performance guide: avoid unnecessary synchronisation",
-                              .changes = Changes::kWaits,
-                              .code = "if step % 50 == 0: print(loss.item())",
-                              .jax_code = "if i % 50 == 0: jax.block_until_ready(loss)  # and read nothing in between",
-                              .effort = Effort::kLine,
-                              .stage = Stage::kRuntime,
-                              .advise = {"no-sync"},
-                              .validated = true,
-                              .apply = apply_no_sync,
-                              .write_code = write_code});
+const Registered kRegistered(
+    {.name = "no-sync",
+     .about = "the step no longer waits for the GPU (the loss is not read every step)",
+     .assumes = "nothing in the next step needs the value that was read",
+     .source = "PyTorch performance guide: avoid unnecessary synchronisation",
+     .changes = Changes::kWaits,
+     .fits = Fits::kNotServing,
+     .code = "if step % 50 == 0: print(loss.item())",
+     .inference_code = "keep results on the GPU, and read them (.item(), .cpu()) every 50th step",
+     .jax_code = "if i % 50 == 0: jax.block_until_ready(loss)  # and read nothing in between",
+     .effort = Effort::kLine,
+     .stage = Stage::kRuntime,
+     .advise = {"no-sync"},
+     .validated = true,
+     .apply = apply_no_sync,
+     .write_code = write_code});
 
 }  // namespace
 }  // namespace foretrace::whatif

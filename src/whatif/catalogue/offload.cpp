@@ -103,7 +103,7 @@ void copy_in_order(Model& m, Draft& draft, const std::vector<SavedTensor>& saved
     }
     const Place there = c.insert(s, out, Phase::kForward);
     const std::uint32_t wait = draft.insert_wait(there.cpu, "wait for the copy");
-    draft.depend(there.gpu, wait, trace::default_latencies().sync_return, DependencyKind::kSync);
+    draft.depend(there.gpu, wait, m.latencies->sync_return, DependencyKind::kSync);
     c.insert(s, back, Phase::kBackward);
   }
 }
@@ -174,6 +174,7 @@ const Registered kRegistered(
      .needs = {Need::kShapes, Need::kBackward},
      .changes = Changes::kPlacement,
      .parts = {.memory = Part::kModelled},
+     .fits = Fits::kTraining,
      .code = "with torch.autograd.graph.save_on_cpu(pin_memory=True): loss = loss_fn(model(x), y)",
      .effort = Effort::kLine,
      .stage = Stage::kMemory,

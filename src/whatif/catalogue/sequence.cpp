@@ -263,8 +263,7 @@ class Sequence {
   // In proportion, above the time of a kernel that does next to nothing.
   void follow(const Row& row, const Work& becomes, double by) {
     if (by == 1) return;
-    const auto least =
-        static_cast<double>(trace::default_latencies().short_kernel) * static_cast<double>(row.tasks.size());
+    const auto least = static_cast<double>(m_.latencies->short_kernel) * static_cast<double>(row.tasks.size());
     const double time = static_cast<double>(row.time);
     const double fixed = std::min(time, least);
     set_row(m_, draft_, row, fixed + (time - fixed) * by, becomes, graph::Origin::kScaled);

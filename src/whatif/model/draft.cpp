@@ -53,8 +53,9 @@ class NameMatch {
 
 }  // namespace
 
-Draft::Draft(const Graph& graph, const trace::Trace* trace, std::shared_ptr<const OpChains> chains)
-    : base_(graph), trace_(trace), chains_(std::move(chains)) {}
+Draft::Draft(const Graph& graph, const trace::Trace* trace, std::shared_ptr<const OpChains> chains,
+             const trace::Latencies& latencies)
+    : base_(graph), trace_(trace), latencies_(latencies), chains_(std::move(chains)) {}
 
 const OpChains& Draft::chains() const {
   if (!chains_) chains_ = std::make_shared<const OpChains>(*trace_);
@@ -238,8 +239,7 @@ Place Draft::insert(const NewKernel& k) {
   }
   // The gap a kernel of this stream usually follows its predecessor with.
   const std::uint32_t neighbour = k.after.gpu;
-  const Ns lag = neighbour < base_.size() ? std::clamp<Ns>(base_.lane_lag[neighbour], 0, 2000)
-                                          : trace::default_latencies().kernel_gap;
+  const Ns lag = neighbour < base_.size() ? std::clamp<Ns>(base_.lane_lag[neighbour], 0, 2000) : latencies_.kernel_gap;
   const std::uint32_t id = add({.kind = k.kind,
                                 .cost = k.cost,
                                 .name = k.name,
@@ -253,7 +253,7 @@ Place Draft::insert(const NewKernel& k) {
   if (captured != kNone) {
     depend(launch, id, 0, DependencyKind::kLaunch, 0);  // as set_launch: from the call's begin
   } else {
-    depend(launch, id, k.launch_of ? 0 : trace::default_latencies().launch_latency, DependencyKind::kLaunch);
+    depend(launch, id, k.launch_of ? 0 : latencies_.launch_latency, DependencyKind::kLaunch);
   }
   return {.cpu = on_cpu, .gpu = id};
 }
@@ -282,9 +282,8 @@ std::uint32_t Draft::insert_wait(std::uint32_t after, std::string name) {
 
 std::uint32_t Draft::insert_read_back(const Place& at, std::string name) {
   // A small copy to the host behind what is read, and the call's return.
-  const trace::Latencies& typical = trace::default_latencies();
   const std::uint32_t wait = insert_wait(at.cpu, std::move(name));
-  depend(at.gpu, wait, typical.kernel_gap + typical.short_kernel + typical.sync_return, DependencyKind::kSync);
+  depend(at.gpu, wait, latencies_.kernel_gap + latencies_.short_kernel + latencies_.sync_return, DependencyKind::kSync);
   return wait;
 }
 

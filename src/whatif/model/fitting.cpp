@@ -2,55 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 #include "whatif/model/compiled.hpp"
 #include "whatif/model/graph_facts.hpp"
 
 namespace foretrace::whatif {
-
-namespace {
-
-enum class Fits : std::uint8_t {
-  kAnyStep,
-  kTraining,    ///< gradients, optimizers, activations kept for the backward pass
-  kNotServing,  ///< not a step that generates: its next step needs what this one gives
-};
-
-/// A what-if without a row is for any step, and its line is the same everywhere.
-struct Row {
-  std::string_view whatif;
-  Fits fits = Fits::kAnyStep;
-  std::string_view code = {};  ///< where nothing is trained; empty: the what-if's own
-};
-
-constexpr std::array kRows = {
-    Row{"accumulate", Fits::kTraining},
-    Row{"batch", Fits::kAnyStep,
-        "more samples or requests per step: batch_size=…, --max-num-seqs (vLLM), --max-running-requests (SGLang)"},
-    Row{"checkpoint", Fits::kTraining},
-    Row{"compile", Fits::kAnyStep, "model = torch.compile(model)  # and with torch.inference_mode(): model(x)"},
-    Row{"compress-activations", Fits::kTraining},
-    Row{"cuda-graph", Fits::kAnyStep,
-        "with torch.inference_mode(), torch.cuda.graph(torch.cuda.CUDAGraph()): y = model(x)"},
-    Row{"foreach-optimizer", Fits::kTraining},
-    Row{"fp8", Fits::kAnyStep,
-        "torchao.quantization.quantize_(model, "
-        "torchao.quantization.Float8DynamicActivationFloat8WeightConfig())"},
-    Row{"fused-optimizer", Fits::kTraining},
-    Row{"no-sync", Fits::kNotServing, "keep results on the GPU, and read them (.item(), .cpu()) every 50th step"},
-    Row{"offload", Fits::kTraining},
-};
-
-Row row_of(const WhatIf& whatif) {
-  const auto* const row =
-      std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.whatif == whatif.name; });
-  return row == kRows.end() ? Row{whatif.name} : *row;
-}
-
-}  // namespace
 
 graph::StepNature GraphFacts::nature(const Model& model) const {
   std::call_once(nature_->found, [&] {
@@ -71,17 +26,15 @@ std::string code_of(const Use& use, const Model& model) {
   if (whatif.code_for != nullptr) {
     if (std::string code = whatif.code_for(use.parameters, training); !code.empty()) return code;
   }
-  const std::string_view other = row_of(whatif).code;
-  return other.empty() || training ? whatif.code : std::string(other);
+  return whatif.inference_code.empty() || training ? whatif.code : whatif.inference_code;
 }
 
 std::string unfit_for(const WhatIf& whatif, const Model& model) {
   const graph::StepNature step = nature_of(model);
-  const Fits fits = row_of(whatif).fits;
-  if (fits == Fits::kTraining && step.infers()) {
+  if (whatif.fits == Fits::kTraining && step.infers()) {
     return fmt::format("it is for training, and this is no training step ({})", to_string(step.kind));
   }
-  if (fits == Fits::kNotServing && step.generates()) {
+  if (whatif.fits == Fits::kNotServing && step.generates()) {
     return fmt::format("the next step needs what this one computes ({})", to_string(step.kind));
   }
   return {};

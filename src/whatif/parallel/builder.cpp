@@ -97,8 +97,7 @@ std::vector<double> Builder::slices(double bytes) const {
 
 Ns Builder::memory_ns(double bytes) const {
   const double gbs = m.device.streaming_gbs() * memory_share_;
-  return static_cast<Ns>(
-      std::llround(static_cast<double>(trace::default_latencies().short_kernel) + (gbs > 0 ? bytes / gbs : 0)));
+  return static_cast<Ns>(std::llround(static_cast<double>(m.latencies->short_kernel) + (gbs > 0 ? bytes / gbs : 0)));
 }
 
 std::uint32_t Builder::kernel(Place& at, const std::string& name, double bytes, Ns cpu_cost, Phase phase,
@@ -121,13 +120,13 @@ std::uint32_t Builder::cpu(Place& at, const std::string& name, Ns cost, Phase ph
 }
 
 void Builder::start_behind(std::uint32_t task, const Place& at) {
-  const Ns start = trace::default_latencies().collective_start;
+  const Ns start = m.latencies->collective_start;
   draft.depend(at.cpu, first_of(task), start, DependencyKind::kLaunch);
   if (at.gpu != kNone) draft.depend(at.gpu, first_of(task), start, DependencyKind::kStreamWait);
 }
 
 void Builder::wait_for(std::uint32_t task, std::uint32_t collective) {
-  const Ns hand_over = trace::default_latencies().stream_hand_over;
+  const Ns hand_over = m.latencies->stream_hand_over;
   draft.depend(collective, first_of(task), hand_over, DependencyKind::kStreamWait);
 }
 

@@ -36,7 +36,7 @@ void Buckets::broadcast_buffers() {
 }
 
 void Buckets::copy_in() {
-  const Ns join = trace::default_latencies().kernel_gap;  // from a side stream's end to the next kernel of the main one
+  const Ns join = b_.m.latencies->kernel_gap;  // from a side stream's end to the next kernel of the main one
   for (std::uint32_t i = 0; i < b_.gradients.list.size(); ++i) {
     const Gradient& gradient = b_.gradients.list[i];
     Place& at = behind_.emplace_back(Place{gradient.cpu, gradient.gpu});

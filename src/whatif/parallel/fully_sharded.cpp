@@ -180,7 +180,7 @@ Status apply_fsdp(Builder& b) {
   for (const std::size_t u : forward)
     gather_unit(b, units[u], units[u].first_forward, units[u].first_forward, Phase::kForward);
 
-  const Ns join = trace::default_latencies().kernel_gap;  // from a side stream's end to the next kernel of the main one
+  const Ns join = b.m.latencies->kernel_gap;  // from a side stream's end to the next kernel of the main one
   std::uint32_t reduced = kNone;
   for (const Collection& next : backward_order(b, units)) {
     const Unit& unit = units[next.unit];

@@ -14,11 +14,11 @@ namespace foretrace::whatif {
 
 namespace {
 
-constexpr const char* kUsual = "usual";
+constexpr const char* kDefaultFabric = "usual";
 
 // A wrong name is said before the trace is read.
 Status check_fabric(const std::string& name) {
-  if (name == kUsual) return {};
+  if (name == kDefaultFabric) return {};
   FORETRACE_TRY_VOID(hardware::fabric_from(name));
   return {};
 }
@@ -57,7 +57,7 @@ Result<NetworkChoice> network_choice(Model& model, const Parameters& p) {
   choice.collectives_tag = p.text("collectives_tag");
   FORETRACE_TRY(choice.gpus_per_node, whole(p, "gpus_per_node", 0, kMostWorkers));
   if (!choice.collectives.empty()) return choice;
-  const bool named = p.given("fabric") && p.text("fabric") != kUsual;
+  const bool named = p.given("fabric") && p.text("fabric") != kDefaultFabric;
   choice.fabric = named ? p.text("fabric") : usual_fabric(model.device);
   if (!named) model.not_modelled.push_back(fmt::format("the network was not named: {} assumed", choice.fabric));
   return choice;
@@ -73,8 +73,8 @@ Status check_cluster(const Parameters& p) {
 }  // namespace
 
 std::vector<Parameter> cluster_parameters() {
-  Parameter fabric =
-      text("fabric", "the network: a name of `list fabrics`, or a file; default: this GPU's typical node", kUsual);
+  Parameter fabric = text(
+      "fabric", "the network: a name of `list fabrics`, or a file; default: this GPU's typical node", kDefaultFabric);
   fabric.check = check_fabric;
   Parameter ring = text("ring_steps", "every step of a ring as a task of its own", "off");
   ring.choices = {"on", "off"};

@@ -66,6 +66,14 @@ class Deviations {
     band_.parts.push_back({std::move(family), sigma, static_cast<Ns>(down), static_cast<Ns>(up), std::move(why)});
   }
 
+  /// Of the whole step, in one direction only: it may come out longer (`shift` above 0) or shorter, by that logarithm.
+  void add_toward(std::string family, double shift, std::string why) {
+    const auto distance = static_cast<Ns>(static_cast<double>(step_) * std::abs(std::expm1(shift)));
+    (shift > 0 ? up_ : down_) += shift * shift;
+    band_.parts.push_back(
+        {std::move(family), std::abs(shift), shift > 0 ? 0 : distance, shift > 0 ? distance : 0, std::move(why)});
+  }
+
   /// Whether the band is that wide already, in logarithms.
   [[nodiscard]] bool holds(double up, double down) const {
     return kTenthPercentile * std::sqrt(up_) >= up && kTenthPercentile * std::sqrt(down_) >= down;

@@ -184,7 +184,7 @@ Result<Model> apply_use(Model model, const Use& use, const std::string& target, 
   for (const Need need : whatif.needs) {
     if (const std::string why = missing(model, need); !why.empty()) return declined(why);
   }
-  Draft draft(model.graph, model.trace, model.chains);
+  Draft draft(model.graph, model.trace, model.chains, *model.latencies);
   if (const Status applied = whatif.apply(model, draft, use.parameters); !applied) {
     return declined(applied.error().message);
   }
@@ -328,7 +328,7 @@ Prediction Predictor::describe(const Model& changed, const std::vector<Use>& use
   p.not_modelled = changed.not_modelled;
   describe_memory(p, changed, uses, detail);
   const double busy = gpu_share(p.gpu_time, p.step);
-  if (changed.device.name != base_.device.name && busy < kBusyGpu) {
+  if (changed.device.name != base_.device.name && waits_for_cpu(busy)) {
     p.not_modelled.push_back(
         fmt::format("{}{}: the GPU has work for {:.0f} % of it", kBoundByCpu, changed.device.name, 100 * busy));
   }

@@ -18,10 +18,8 @@ namespace foretrace::whatif {
 /// any thread.
 using SharedModel = std::shared_ptr<const Model>;
 
-/// Shares of a step that are waits which nothing in the trace explains and no change shortens. A few percent are gaps and
-/// latencies. Above the first share `doctor` warns and bands widen; above the second a prediction would only say that nothing
-/// changes, and is declined. Both are choices.
-inline constexpr double kNotableFrozenShare = 0.15;
+/// Above this share of waits that nothing in the trace explains and no change shortens, a prediction would only say that nothing
+/// changes, and is declined. A choice.
 inline constexpr double kMostFrozenShare = 0.6;
 
 /// The GPU to which a list of changes moves the step, as it was named: that of the last change that moves it; empty: none does.

@@ -95,14 +95,14 @@ double Residuals::sigma(std::string_view family) const {
 }
 
 double Residuals::unmeasured() {
-  static const double kUsual = [] {
+  static const double kUnmeasured = [] {
     std::map<std::string_view, double> families;
     for (const Row& row : built_in().rows_) families.try_emplace(row.family, built_in().sigma(row.family));
     double squares = 0;
     for (const auto& [family, sigma] : families) squares += sigma * sigma;
     return std::sqrt(squares / static_cast<double>(families.size()));
   }();
-  return kUsual;
+  return kUnmeasured;
 }
 
 std::size_t Residuals::models(std::string_view family) const {

@@ -43,7 +43,7 @@ void collect(Compiling& c, const FusionPlan& plan, Pass& pass) {
 
 void compile_host(Compiling& c, const FusionPlan& plan, bool graphed) {
   const host::HostCosts& host = c.model.host;
-  const trace::Latencies& latencies = trace::default_latencies();
+  const trace::Latencies& latencies = *c.model.latencies;
   std::set<std::uint32_t> regions;
   for (const std::uint32_t r : c.region) {
     if (r != kNone) regions.insert(r);

@@ -156,7 +156,7 @@ class GraphedRegions {
         draft_.insert_cpu(at.cpu, "cudaGraphLaunch", graph_launch_time(m_, r.tasks.size(), pass), pass);
     for (const std::uint32_t t : r.tasks) {
       draft_.set_launch(t, call, graph_latency(m_, pass));
-      if (t != first) draft_.set_lane_lag(t, std::min(g.lane_lag[t], trace::default_latencies().graph_gap));
+      if (t != first) draft_.set_lane_lag(t, std::min(g.lane_lag[t], m_.latencies->graph_gap));
     }
   }
 
@@ -176,7 +176,7 @@ Ns graph_launch_time(const Model& model, std::size_t nodes, Phase phase) {
 }
 
 Ns graph_latency(const Model& model, Phase phase) {
-  return graph_launch_time(model, 0, phase) + trace::default_latencies().launch_latency;
+  return graph_launch_time(model, 0, phase) + model.latencies->launch_latency;
 }
 
 Status graph_regions(Model& m, Draft& draft, const std::vector<std::string>& layers) {

@@ -10,7 +10,7 @@ namespace foretrace::whatif {
 
 namespace {
 
-std::shared_ptr<const hardware::CollectiveModel> usual_node(const hardware::Device& device) {
+std::shared_ptr<const hardware::CollectiveModel> typical_node(const hardware::Device& device) {
   const Result<Network> network = network_of({.fabric = usual_fabric(device)}, device);
   return network ? network->collectives : nullptr;
 }
@@ -18,7 +18,7 @@ std::shared_ptr<const hardware::CollectiveModel> usual_node(const hardware::Devi
 }  // namespace
 
 MovedCollectives::MovedCollectives(const hardware::Device& from, const hardware::Device& to)
-    : here_(usual_node(from)), there_(usual_node(to)) {}
+    : here_(typical_node(from)), there_(typical_node(to)) {}
 
 std::optional<MovedCollectives::Moved> MovedCollectives::move(const Model& model, std::uint32_t task,
                                                               double measured_ns) const {

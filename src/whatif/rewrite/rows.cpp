@@ -149,8 +149,8 @@ std::size_t more_launches(const work::Work& was, const work::Work& becomes) {
 Ns add_launches(Model& m, Draft& draft, const Row& row, std::size_t more, double time, std::uint32_t work) {
   const Graph& g = m.graph;
   const std::size_t run = std::max(1U, m.works[row.work].kernels);
-  const Ns each = std::min(trace::default_latencies().short_kernel,
-                           static_cast<Ns>(time / 2 / static_cast<double>(row.tasks.size() * more)));
+  const Ns each =
+      std::min(m.latencies->short_kernel, static_cast<Ns>(time / 2 / static_cast<double>(row.tasks.size() * more)));
   Ns taken = 0;
   for (std::size_t i = run - 1; i < row.tasks.size(); i += run) {
     const std::uint32_t t = row.tasks[i];
@@ -237,7 +237,7 @@ void insert_work(Model& m, Draft& draft, Place& at, std::string name, const work
   if (!at.known()) return;
   const hardware::Cost cost = predict(work, m.device);
   kernel.name = std::move(name);
-  kernel.cost = cost.known ? static_cast<Ns>(cost.ns) : trace::default_latencies().short_kernel;
+  kernel.cost = cost.known ? static_cast<Ns>(cost.ns) : m.latencies->short_kernel;
   kernel.after = at;
   kernel.work = m.works.add(work);
   kernel.origin = cost.origin;

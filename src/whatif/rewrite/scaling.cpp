@@ -16,8 +16,8 @@ namespace foretrace::whatif {
 namespace {
 
 // A kernel has a fixed part, the time of one that does next to nothing; the rest grows with the data.
-double linear(double was, double x) {
-  const double floor = std::min(was, static_cast<double>(trace::default_latencies().short_kernel));
+double linear(const Model& m, double was, double x) {
+  const double floor = std::min(was, static_cast<double>(m.latencies->short_kernel));
   return floor + (was - floor) * x;
 }
 
@@ -69,7 +69,7 @@ std::size_t scale_batch(Model& m, Draft& draft, double x) {
     if (product) {
       cost = *product;
     } else if (!known) {
-      cost.ns = linear(time, x);
+      cost.ns = linear(m, time, x);
     } else if (nature.infers()) {
       // No batch is small enough to multiply by weights that were not read; none takes longer for being smaller.
       cost.ns = std::max(cost.ns, std::min(time, times_run(m, row) * weight_reading_ns(work, m.device)));
@@ -83,7 +83,7 @@ std::size_t scale_batch(Model& m, Draft& draft, double x) {
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     if (!graph::is_gpu(g.kind[t]) || m.works.of(t) != nullptr || draft.removed(t) || !works_on_samples(g.phase[t]))
       continue;
-    draft.set(t, static_cast<Ns>(linear(static_cast<double>(draft.cost(t)), x)), graph::Origin::kScaled);
+    draft.set(t, static_cast<Ns>(linear(m, static_cast<double>(draft.cost(t)), x)), graph::Origin::kScaled);
     ++changed;
   }
   if (shapeless > all / 10) {
@@ -105,7 +105,7 @@ std::size_t scale_batch(Model& m, Draft& draft, double x) {
     collectives = true;
     // Without a backward pass all collectives move activations; small ones are latency, which stays.
     if (moves_samples(g.task_name(t)) || (nature.infers() && x > 1))
-      draft.set(t, static_cast<Ns>(linear(static_cast<double>(draft.cost(t)), x)), graph::Origin::kScaled);
+      draft.set(t, static_cast<Ns>(linear(m, static_cast<double>(draft.cost(t)), x)), graph::Origin::kScaled);
   }
   if (collectives) m.not_modelled.emplace_back("when the other ranks arrive at collectives with the new batch");
   return changed;
