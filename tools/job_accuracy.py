@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What `foretrace ranks` says of recorded jobs of all kinds of parallelism, against their measured rows: every step replayed over all
-ranks, and no collective in an impossible order. `--gate` fails where a promise is broken.
+ranks, no collective in an impossible order, the kind of the job, the bubble of pipelines against a count over the recorded timeline, and no
+straggler, for these ranks are equal by construction. `--gate` fails where a promise is broken.
 
     tools/job_accuracy.py [--gate] [FOLDER…]      jobs in $FORETRACE_TRUTH/h200-parallel, or in these folders
 
@@ -15,11 +16,29 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import mean
 
+from bubble_count import bubbles
 from gates import ask, parser, verdict
 from truth import json_lines
 
 MOST_PCT = 2.0  # of the step under the profiler: how far a replayed job may be off
+BUBBLE_PCT = 10.0  # of the bubble as counted
 NO_JOB = ("solo",)  # cases whose ranks run side by side
+# What a case is called, of w ranks; numbers in its name are micro-batches.
+KINDS = {"cp": "cp{w}", "ddp": "dp{w}", "fsdp": "fsdp{w}", "tp": "tp{w}", "tpd": "tp{w}", "ep": "ep{w}", "pp": "pp{w} 1f1b", "il": "pp{w} interleaved",
+         "gp": "pp{w} gpipe", "tp2dp": "tp2 dp{h}", "tp2fsdp": "tp2 fsdp{h}", "pp2dp": "pp2 dp{h} 1f1b"}
+
+
+def expected(case: str, world: int) -> str:
+    """"pp2 dp2 1f1b 4": the parallelism, and of pipelines the schedule and the micro-batches."""
+    case = case.split("/")[0].split("-")[0]
+    named = re.fullmatch(r"(pp2dp|pp|il|gp)(\d+)", case)
+    kind, batches = (named[1], f" {named[2]}") if named else (case, "")
+    return KINDS[kind].format(w=world, h=world // 2) + batches
+
+
+def called(answer: dict) -> str:
+    pipeline = answer["pipeline"]
+    return answer["parallel"] + (f" {pipeline['schedule']} {pipeline['micro_batches']}" if pipeline else "")
 
 
 def jobs_in(folder: Path) -> dict[str, list[Path]]:
@@ -41,25 +60,34 @@ def profiled(rows: list[dict], job: str) -> list[float]:
 
 def judge(program: Path, job: str, traces: list[Path], rows: list[dict]) -> list[str]:
     bad = []
-    case = job.split(".")[2]
+    case, world = job.split(".")[2], len(traces)
     files = [str(t) for t in traces]
     first = ask(program, "ranks", *files)
     if "error" in first:
         return [f"{job}: {first['error']}"]
-    for number, measured in zip(first["steps"], profiled(rows, job), strict=False):
+    if case not in NO_JOB and called(first) != expected(case, world):
+        bad.append(f"{job}: called {called(first)}, is {expected(case, world)}")
+    if case.startswith("tpd") and not first["sequence_parallel"]:
+        bad.append(f"{job}: sequence parallel is not seen")
+    counted = list(zip(*(bubbles(t) for t in traces), strict=True)) if first["pipeline"] else []
+    for place, (number, measured) in enumerate(zip(first["steps"], profiled(rows, job), strict=False)):
         answer = ask(program, "ranks", *files, "--step", str(number))
         off = 100 * (answer["job_step_replayed_ms"] / measured - 1)
         impossible = answer["clocks"]["violations_left"]
         print(f"{job:28} step {number}: measured {measured:7.2f} ms, replayed {answer['job_step_replayed_ms']:7.2f} ({off:+.2f} %), "
-              f"{len(answer['collectives'])} collectives, {impossible} in an impossible order")
+              f"{len(answer['collectives'])} collectives, {impossible} in an impossible order; {called(answer) or 'no job'}")
         if abs(off) > MOST_PCT:
             bad.append(f"{job} step {number}: replayed {off:+.2f} % off, at most {MOST_PCT} % allowed")
         if impossible:
             bad.append(f"{job} step {number}: {impossible} collectives in an impossible order")
         if answer["connected"] == (case in NO_JOB):
             bad.append(f"{job}: {'no job' if case in NO_JOB else 'a job'}, and the answer says otherwise")
-        if case in NO_JOB and answer["stragglers"]:
-            bad.append(f"{job} step {number}: stragglers among ranks that do not communicate")
+        if answer["stragglers"]:
+            bad.append(f"{job} step {number}: stragglers among ranks that are equal by construction")
+        for rank, bubble in zip(answer["ranks"], counted[place] if counted else [], strict=False):
+            print(f"    rank {rank['rank']}: bubble {rank['bubble_ms']:.2f} ms, counted {bubble:.2f}")
+            if abs(rank["bubble_ms"] - bubble) > BUBBLE_PCT / 100 * bubble:
+                bad.append(f"{job} step {number} rank {rank['rank']}: bubble {rank['bubble_ms']:.2f} ms, counted {bubble:.2f}")
     return bad
 
 
