@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "foretrace/analysis/ranks.hpp"
+#include "foretrace/report/report.hpp"
 #include "ranks/clocks.hpp"
 #include "ranks/collectives.hpp"
 #include "ranks/operations.hpp"
@@ -182,6 +183,26 @@ TEST(RanksMessages, CollectivesOfABatchCountTogether) {
   ASSERT_EQ(found.collectives.size(), 1U);
   EXPECT_EQ(found.collectives[0].kind, CollectiveKind::kAllReduce);
   EXPECT_EQ(found.collectives[0].bytes, 8000);
+}
+
+// The answer does not depend on the order of the files, nor on how many threads read and build.
+TEST(RanksMessages, TheSameInAnyOrderOfFiles) {
+  ScriptedJob m(3);
+  m.offset = {0, 5'000'000, -3'000'000};
+  pipeline(m, 3);
+  const auto answer = [&](std::vector<std::size_t> order, unsigned threads) {
+    std::vector<trace::Trace> all = m.traces(), traces;
+    for (const std::size_t r : order) traces.push_back(std::move(all[r]));
+    auto job = ranks::assemble(std::move(traces));
+    EXPECT_TRUE(job);
+    auto report = analysis::analyse_ranks(*job, {.step = {}, .align = true, .threads = threads, .progress = {}});
+    EXPECT_TRUE(report);
+    return report::to_json(*report);
+  };
+  const std::string first = answer({0, 1, 2}, 1);
+  EXPECT_EQ(answer({2, 1, 0}, 1), first);
+  EXPECT_EQ(answer({1, 2, 0}, 2), first);
+  EXPECT_EQ(answer({0, 2, 1}, 8), first);
 }
 
 // Ranks side by side wait for nobody, so nobody holds another up.

@@ -55,8 +55,8 @@ class ScriptedJob {
   int world = 0;                                    ///< 0: as many as there are ranks
 
   /// On the CPU a forward operation, or a backward one of the autograd thread.
-  void compute(std::size_t rank, std::string kernel, Ns takes, bool backward = false) {
-    script_[rank].push_back({std::move(kernel), takes, backward, {}, {}, false});
+  void compute(std::size_t rank, std::string kernel, Ns takes, bool backward = false, std::string op = "aten::mm") {
+    script_[rank].push_back({std::move(kernel), takes, backward, {}, {}, false, std::move(op)});
   }
   void batch(std::size_t rank, std::vector<Message> messages) {
     script_[rank].push_back({"", 0, false, std::move(messages), {}, false});
@@ -121,6 +121,7 @@ class ScriptedJob {
     std::vector<Message> messages;
     Call call;
     bool collective = false;
+    std::string op = "aten::mm";
   };
   /// An act whose ranks are not all there yet.
   struct Waiting {
@@ -154,8 +155,11 @@ class ScriptedJob {
     const Ns call = now_[r] + 2'000;
     const int id = ++correlation_;
     if (!act.collective && act.messages.empty()) {
-      put(r, "cpu_op", act.backward ? "MmBackward0" : "aten::mm", now_[r], 9'000, thread,
-          fmt::format("\"Sequence number\":{}", id));
+      if (act.backward) {
+        put(r, "cpu_op", "autograd::engine::evaluate_function: MmBackward0", now_[r] - 500, 10'000, thread,
+            fmt::format("\"Sequence number\":{}", id));
+      }
+      put(r, "cpu_op", act.op, now_[r], 9'000, thread, fmt::format("\"Sequence number\":{}", id));
       launch(r, id, call, thread);
       gpu_[r] = std::max(gpu_[r], call + 6'500);
       kernel(r, act.kernel, gpu_[r], act.takes, kCompute, id, "");
