@@ -58,18 +58,21 @@ int main(int argc, char** argv) {
     events += static_cast<double>(r.trace.size());
   }
   const auto asked = Clock::now();
-  const auto report = foretrace::analysis::analyse_ranks(*job, {.step = {}, .align = true, .threads = options.threads, .progress = {}});
+  const auto report =
+      foretrace::analysis::analyse_ranks(*job, {.step = {}, .align = true, .threads = options.threads, .progress = {}});
   if (!report) {
     fmt::print(stderr, "job_speed: {}\n", report.error().to_string());
     return 3;
   }
   const std::size_t written = foretrace::report::to_json(*report).size();
   const double ask_s = seconds_since(asked), total_s = seconds_since(begin), peak = peak_bytes();
-  fmt::print("{} ranks, {:.0f} events each, {}: read in {:.2f} s, answered in {:.2f} s, together {:.2f} s ({} threads)\n",
-             job->ranks.size(), events / static_cast<double>(job->ranks.size()), report->kind.parallel, read_s, ask_s, total_s,
-             options.threads);
-  fmt::print("columns {:.0f} MB; peak {:.0f} MB after reading, {:.0f} MB in the end: {:.2f} x the columns; {} bytes of JSON\n",
-             columns / 1e6, read_peak / 1e6, peak / 1e6, peak / columns, written);
+  fmt::print(
+      "{} ranks, {:.0f} events each, {}: read in {:.2f} s, answered in {:.2f} s, together {:.2f} s ({} threads)\n",
+      job->ranks.size(), events / static_cast<double>(job->ranks.size()), report->kind.parallel, read_s, ask_s, total_s,
+      options.threads);
+  fmt::print(
+      "columns {:.0f} MB; peak {:.0f} MB after reading, {:.0f} MB in the end: {:.2f} x the columns; {} bytes of JSON\n",
+      columns / 1e6, read_peak / 1e6, peak / 1e6, peak / columns, written);
   if (!json.empty()) {
     std::ofstream(json) << fmt::format(
         "{{\"ranks\": {}, \"events\": {}, \"read_s\": {}, \"answer_s\": {}, \"total_s\": {}, \"columns_bytes\": {}, "

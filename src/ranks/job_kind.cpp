@@ -23,6 +23,15 @@ std::string_view to_string(Schedule schedule) {
   return kNames[static_cast<std::size_t>(schedule)];
 }
 
+std::string in_words(const PipelineShape& p) {
+  constexpr std::string_view kNames[] = {"", "GPipe", "1F1B", "interleaved 1F1B", "zero-bubble", "DualPipe"};
+  std::string out = fmt::format("pipeline of {} stages", p.stages);
+  if (p.micro_batches > 0) out += fmt::format(", {} micro-batch{}", p.micro_batches, p.micro_batches == 1 ? "" : "es");
+  if (p.schedule != Schedule::kUnknown) out += fmt::format(", {}", kNames[static_cast<std::size_t>(p.schedule)]);
+  if (p.chunks > 1) out += fmt::format(", {} chunks a rank", p.chunks);
+  return out;
+}
+
 std::uint32_t JobKind::size_of(Parallelism kind) const {
   std::size_t most = 1;
   for (const JobGroup& g : groups) {
@@ -167,7 +176,7 @@ class KindFinder {
       case Parallelism::kTables:
         return fmt::format("embedding tables over {} ranks", size);
       case Parallelism::kPipeline:
-        return pipeline_words();
+        return in_words(*out_.pipeline);
       case Parallelism::kSharded:
         return fmt::format("fully sharded over {} ranks (FSDP, ZeRO-3){}", size,
                            out_.hybrid ? " and replicated (HSDP)" : "");
@@ -175,17 +184,6 @@ class KindFinder {
         return fmt::format("data parallel over {} ranks{}", size,
                            out_.zero == 1 ? ", optimizer states sharded (ZeRO-1 or 2)" : "");
     }
-  }
-
-  [[nodiscard]] std::string pipeline_words() const {
-    const PipelineShape& p = *out_.pipeline;
-    constexpr std::string_view kNames[] = {"", "GPipe", "1F1B", "interleaved 1F1B", "zero-bubble", "DualPipe"};
-    std::string out = fmt::format("pipeline of {} stages", p.stages);
-    if (p.micro_batches > 0)
-      out += fmt::format(", {} micro-batch{}", p.micro_batches, p.micro_batches == 1 ? "" : "es");
-    if (p.schedule != Schedule::kUnknown) out += fmt::format(", {}", kNames[static_cast<std::size_t>(p.schedule)]);
-    if (p.chunks > 1) out += fmt::format(", {} chunks a rank", p.chunks);
-    return out;
   }
 
   const Job& job_;

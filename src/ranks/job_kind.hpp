@@ -13,4 +13,7 @@ namespace foretrace::ranks {
 JobKind find_kind(const Job& job, const Matching& matching, const JobGraph& graph, const ProgramOrder& order,
                   const hardware::CollectiveModel* fabric);
 
+/// "pipeline of 4 stages, 8 micro-batches, 1F1B".
+std::string in_words(const PipelineShape& shape);
+
 }  // namespace foretrace::ranks

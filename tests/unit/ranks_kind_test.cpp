@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "foretrace/analysis/doctor.hpp"
 #include "foretrace/analysis/ranks.hpp"
 #include "scripted_job.hpp"
 
@@ -395,6 +396,55 @@ TEST(RanksKind, OneRankNamesTheMissing) {
   ASSERT_TRUE(report) << report.error().to_string();
   EXPECT_EQ(report->kind.parallel, "tp2 dp2");
   EXPECT_EQ(report->kind.absent, (std::vector<std::int64_t>{1, 2}));
+}
+
+// What `doctor` says of a folder: groups that lack a file, and ranks that lack a step.
+TEST(RanksKind, DoctorNamesWhatIsMissingOfAJob) {
+  ScriptedJob m(4);
+  m.groups["a"] = {0, 1};
+  m.groups["b"] = {2, 3};
+  m.descriptions["b"] = "mesh_tp";
+  for (std::size_t r = 0; r < 4; ++r) {
+    forward(m, r);
+    m.collective(r, {.group = r < 2 ? "a" : "b", .elements = kActivations});
+  }
+  m.step();
+  for (const std::size_t r : {0U, 1U}) m.collective(r, {.group = "a", .elements = kActivations});
+  m.step();
+  std::vector<analysis::DoctorReport> reports;
+  std::vector<trace::Trace> traces = m.traces();
+  for (const std::size_t r : {0U, 1U, 3U})
+    reports.push_back(analysis::examine(traces[r], trace::find_steps(traces[r])));
+  const analysis::TraceSet set = analysis::examine_set(reports);
+  EXPECT_TRUE(set.communicates);
+  ASSERT_EQ(set.lacking.size(), 1U);
+  EXPECT_EQ(set.lacking[0].group, "mesh_tp");
+  EXPECT_EQ(set.lacking[0].missing, std::vector<std::int64_t>{2});
+  EXPECT_TRUE(set.shorter_ranks.empty());
+  EXPECT_NE(set.sentence().find("Group mesh_tp of ranks 2-3 lacks 2."), std::string::npos) << set.sentence();
+  // Rank 1's file ends a step early.
+  reports[1].numbered_steps.pop_back();
+  EXPECT_EQ(analysis::examine_set(reports).shorter_ranks, std::vector<std::int64_t>{1});
+}
+
+// Half of the micro-batches enter at each end.
+TEST(RanksKind, BothEndsBeginInDualPipe) {
+  ScriptedJob m(4);
+  m.buffered = true;
+  for (int at = 0; at < 4; ++at) {
+    const auto r = static_cast<std::size_t>(at);
+    for (int i = 0; i < 4; ++i) {
+      const bool up = (i % 2 == 0) == (at < 2);  // each half begins with what enters at its end
+      const int next = up ? at + 1 : at - 1, before = up ? at - 1 : at + 1;
+      if (before >= 0 && before < 4) m.batch(r, {{.from = before}});
+      forward(m, r);
+      if (next >= 0 && next < 4) m.batch(r, {{.to = next}});
+    }
+  }
+  const JobKind kind = kind_of(m);
+  ASSERT_TRUE(kind.pipeline.has_value());
+  EXPECT_EQ(kind.pipeline->schedule, Schedule::kDualPipe);
+  EXPECT_EQ(kind.pipeline->micro_batches, 4U);
 }
 
 }  // namespace

@@ -82,4 +82,14 @@ struct JobKind {
   [[nodiscard]] std::uint32_t size_of(Parallelism kind) const;
 };
 
+struct PipelineJob;  // job.hpp
+
+/// The kind of a job from its operation log.
+struct LoggedKind {
+  std::string parallel, text;         ///< as in JobKind
+  PipelineShape shape;                ///< without a bubble
+  std::int64_t ranks_per_worker = 1;  ///< that share the work of each worker of the log
+};
+LoggedKind kind_of(const PipelineJob& job);
+
 }  // namespace foretrace::ranks
