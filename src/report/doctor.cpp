@@ -303,7 +303,11 @@ void write_json(JsonWriter& json, const analysis::TraceSet& set) {
   json.begin_object().member("files", set.files).member("world_size", set.world_size);
   json.member("ranks", set.ranks).member("missing_ranks", set.missing_ranks);
   json.member("repeated_ranks", set.repeated_ranks);
-  json.member("without_rank", set.without_rank).end_object();
+  json.member("without_rank", set.without_rank).member("communicates", set.communicates);
+  json.objects("incomplete_groups", set.lacking, [&](const analysis::TraceSet::Lacking& g) {
+    json.member("group", g.group).member("ranks", g.ranks).member("missing", g.missing);
+  });
+  json.member("ranks_lacking_steps", set.shorter_ranks).end_object();
 }
 
 std::string to_json(const DoctorReport& report) {

@@ -6,6 +6,7 @@
 #include "base/readable.hpp"
 #include "base/statistics.hpp"
 #include "foretrace/ranks/job.hpp"
+#include "foretrace/ranks/kind.hpp"
 #include "foretrace/report/report.hpp"
 #include "report/json_writer.hpp"
 #include "report/text_table.hpp"
@@ -51,8 +52,11 @@ void write_shares(JsonWriter& json, std::string_view key, const std::vector<Pipe
 }  // namespace
 
 std::string to_text(const PipelineJob& job, const PipelineAnswers& a, const TextStyle& style) {
-  std::string out = fmt::format("pipeline of {} x {} ranks, {}, {} tasks simulated\n\n", plural(job.stages, "stage"),
-                                job.dp_size, plural(a.steps.size(), "step"), format_count(a.tasks));
+  const ranks::LoggedKind kind = ranks::kind_of(job);
+  std::string out;
+  if (!kind.parallel.empty()) out = wrap(fmt::format("{}: {}", kind.parallel, kind.text), style.width, 2, 0) + "\n";
+  out += fmt::format("pipeline of {} x {} ranks, {}, {} tasks simulated\n\n", plural(job.stages, "stage"), job.dp_size,
+                     plural(a.steps.size(), "step"), format_count(a.tasks));
   out += fmt::format("mean step: {:.3f} ms traced, {:.3f} ms replayed ({:+.2f}%), {:.3f} ms with typical operations\n",
                      a.traced_ms, a.replayed_ms, 100 * (a.replayed_ms / a.traced_ms - 1), a.ideal_ms);
   const auto line = [&](const std::string& text) { out += wrap(text, style.width, 2, 0) + "\n"; };
@@ -90,6 +94,10 @@ std::string to_json(const PipelineJob& job, const PipelineAnswers& a) {
   JsonWriter json(out);
   const PipelineAnswers::Step& typical = median(a);
   json.begin_object().member("schema", 1).member("verb", "ranks").member("format", "operations-csv");
+  const ranks::LoggedKind kind = ranks::kind_of(job);
+  json.member("parallel", kind.parallel).member("parallel_text", kind.text);
+  json.member("micro_batches", kind.shape.micro_batches).member("chunks", kind.shape.chunks);
+  json.member("schedule", to_string(kind.shape.schedule)).member("ranks_per_worker", kind.ranks_per_worker);
   json.member("dp_size", job.dp_size).member("stages", job.stages).member("step_number", typical.number);
   json.member_ms("traced_ms", typical.traced).member_ms("replayed_ms", typical.replayed);
   json.member("error_pct", percent_off(typical.replayed, typical.traced)).member_ms("ideal_ms", typical.ideal);

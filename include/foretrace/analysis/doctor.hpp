@@ -71,6 +71,15 @@ struct DoctorReport {
   std::vector<Device> devices;
   std::uint64_t idle_devices = 0;
 
+  /// A process group that this rank communicates in.
+  struct Group {
+    std::string name;                 ///< its description where it has one
+    std::vector<std::int64_t> ranks;  ///< of the job; empty: the file does not say
+    friend auto operator<=>(const Group&, const Group&) = default;
+  };
+  std::vector<Group> groups;
+  std::vector<std::int64_t> numbered_steps;  ///< that the profiler numbered, ascending
+
   bool distributed = false;  ///< the file carries distributedInfo
   std::optional<std::int64_t> rank, world_size;
   std::string backend, nccl_version;
@@ -142,6 +151,13 @@ struct TraceSet {
   std::vector<std::int64_t> repeated_ranks;
   std::size_t without_rank = 0;
   std::optional<std::int64_t> world_size;
+  bool communicates = false;  ///< some rank communicates
+  struct Lacking {
+    std::string group;                         ///< name or description
+    std::vector<std::int64_t> ranks, missing;  ///< that belong to it, and those without a file
+  };
+  std::vector<Lacking> lacking;             ///< process groups some of whose ranks have no file
+  std::vector<std::int64_t> shorter_ranks;  ///< that lack steps which others have
   /// "8 files, ranks 0-7 of 8: complete."
   [[nodiscard]] std::string sentence() const;
 };

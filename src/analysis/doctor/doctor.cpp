@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <set>
 
 #include "analysis/doctor/checks.hpp"
 #include "analysis/doctor/facts.hpp"
 #include "base/readable.hpp"
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/host/measured_step.hpp"
+#include "ranks/operations.hpp"
+#include "ranks/process_groups.hpp"
 #include "trace/gpu.hpp"
 #include "trace/machine.hpp"
 #include "trace/name_tables.hpp"
@@ -126,16 +129,14 @@ void count_kinds(DoctorReport& report, const Trace& trace, const Facts& facts) {
   }
 }
 
-std::string rank_list(const std::vector<std::int64_t>& ranks) {
-  std::string out;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t j = i;
-    while (j + 1 < ranks.size() && ranks[j + 1] == ranks[j] + 1) ++j;
-    out += out.empty() ? "" : ", ";
-    out += i == j ? fmt::format("{}", ranks[i]) : fmt::format("{}-{}", ranks[i], ranks[j]);
-    i = j + 1;
+// Groups of which the trace shows an operation. A kernel without a description names none.
+std::vector<DoctorReport::Group> groups_of(const Trace& trace) {
+  std::set<DoctorReport::Group> seen;
+  const std::int64_t rank = trace.distributed.rank == kAbsent ? 0 : trace.distributed.rank;
+  for (const ranks::Operation& op : ranks::operations_of(trace, rank)) {
+    seen.insert({op.description.empty() ? op.group : op.description, ranks::listed_ranks(op.members)});
   }
-  return out;
+  return {seen.begin(), seen.end()};
 }
 
 }  // namespace
@@ -184,6 +185,11 @@ DoctorReport examine(const Trace& trace, const trace::Steps& steps) {
   report.other_lanes = facts.other_lanes;
   report.processes.assign(facts.processes.begin(), facts.processes.end());
   read_devices(report, trace, facts);
+  report.groups = groups_of(trace);
+  if (steps.source == trace::StepSource::kProfilerStep) {
+    for (const trace::Step& step : steps.steps) report.numbered_steps.push_back(step.number);
+    std::sort(report.numbered_steps.begin(), report.numbered_steps.end());
+  }
   report.distributed = trace.distributed.present;
   if (trace.distributed.rank != kAbsent) report.rank = trace.distributed.rank;
   if (trace.distributed.world_size != kAbsent) report.world_size = trace.distributed.world_size;
@@ -211,53 +217,6 @@ DoctorReport examine(const Trace& trace, const trace::Steps& steps) {
   report.problems = trace.diagnostics.problems();
   report.lost_records = trace.diagnostics.lost_records();
   return report;
-}
-
-TraceSet examine_set(std::vector<DoctorReport>& reports) {
-  TraceSet set;
-  set.files = reports.size();
-  for (const DoctorReport& report : reports) {
-    if (report.rank) {
-      set.ranks.push_back(*report.rank);
-    } else {
-      ++set.without_rank;
-    }
-    if (report.world_size) set.world_size = std::max(set.world_size.value_or(0), *report.world_size);
-  }
-  std::sort(set.ranks.begin(), set.ranks.end());
-  for (std::size_t i = 1; i < set.ranks.size(); ++i) {
-    const bool first_repeat = set.repeated_ranks.empty() || set.repeated_ranks.back() != set.ranks[i];
-    if (set.ranks[i] == set.ranks[i - 1] && first_repeat) set.repeated_ranks.push_back(set.ranks[i]);
-  }
-  set.ranks.erase(std::unique(set.ranks.begin(), set.ranks.end()), set.ranks.end());
-  // A damaged file may claim any world size: list missing ranks only where the list is of use.
-  constexpr std::int64_t kLargestListed = 1'000'000;
-  if (set.world_size && *set.world_size <= kLargestListed) {
-    for (std::int64_t r = 0; r < *set.world_size; ++r) {
-      if (!std::binary_search(set.ranks.begin(), set.ranks.end(), r)) set.missing_ranks.push_back(r);
-    }
-  }
-  if (set.world_size && set.missing_ranks.empty()) {
-    for (DoctorReport& report : reports) {
-      std::erase_if(report.findings, [](const Finding& f) { return f.name == "one_rank_of_many"; });
-    }
-  }
-  return set;
-}
-
-std::string TraceSet::sentence() const {
-  std::string out = plural(files, "file");
-  if (ranks.empty()) return out + "; none says which rank it is.";
-  out += fmt::format("; {} {}", ranks.size() == 1 ? "rank" : "ranks", rank_list(ranks));
-  if (world_size) out += fmt::format(" of {}", *world_size);
-  if (world_size && missing_ranks.empty()) {
-    out += ": complete";
-  } else if (!missing_ranks.empty()) {
-    out += fmt::format("; missing: {}", rank_list(missing_ranks));
-  }
-  if (!repeated_ranks.empty()) out += fmt::format("; more than once: {}", rank_list(repeated_ranks));
-  if (without_rank > 0) out += fmt::format("; {} without a rank", plural(without_rank, "file"));
-  return out + ".";
 }
 
 }  // namespace foretrace::analysis
