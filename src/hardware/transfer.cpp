@@ -4,12 +4,14 @@
 #include <cmath>
 #include <numbers>
 
+#include "hardware/architecture.hpp"
 #include "hardware/cost_attention.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/cost_recurrent.hpp"
 #include "hardware/estimate.hpp"
 #include "hardware/law_conv.hpp"
+#include "hardware/layout_changes.hpp"
 #include "hardware/measured.hpp"
 #include "hardware/spreads.hpp"
 #include "hardware/tables.hpp"
@@ -97,14 +99,25 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   return cost;
 }
 
-// The product follows the product's model, the changes of layout follow memory; a target without tensor cores needs none.
+// What changes of layout take on a GPU: kernels that copy, for those tensors that its convolutions neither read nor write as they are.
+double layout_copies_us(const Work& work, const Tables& tables, const Device& d) {
+  if (product_of(work, d).dtype == Dtype::kFp32) return 0;  // without tensor cores the kernels read NCHW
+  double us = 0;
+  for (const LayoutChange& change : layout_changes(work)) {
+    if (change.result && architecture_of(d).nchw_results) continue;
+    us += predict(work::relayout_work(change.elements, work.dtype), d, tables).ns / 1e3;
+  }
+  return us;
+}
+
+// The product follows the product's model, the changes of layout the kernels that copy.
 Cost transfer_with_layout_copies(double measured_ns, const Work& work, const Device& from, const Device& to,
                                  const TransferContext& context) {
-  const double share = layout_share(work, context.parameters(), from);
+  const Tables& tables = context.parameters();
+  const double share = layout_share(work, tables, from);
   Cost cost = product_transfer(measured_ns * (1 - share), work, from, to, context);
-  if (share <= 0 || !cost.known) return cost;
-  const double reached = context.streaming_gbs > 0 ? context.streaming_gbs : from.streaming_gbs();
-  if (product_of(work, to).dtype != Dtype::kFp32) cost.ns += measured_ns * share * reached / to.streaming_gbs();
+  const double here = share > 0 ? layout_copies_us(work, tables, from) : 0;
+  if (here > 0 && cost.known) cost.ns += measured_ns * share * layout_copies_us(work, tables, to) / here;
   return cost;
 }
 
