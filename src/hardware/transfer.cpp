@@ -62,10 +62,12 @@ Work in_kernel_layout(const Work& work) {
   return is_conv(work) && work.dtype != Dtype::kFp32 ? with_layout(work, true) : work;
 }
 
-// The law of the work's kind, without copies into another layout.
-double law_us(const Work& work, const Tables& tables, const Device& d) {
-  return is_conv(work) ? convolution_us(in_kernel_layout(work), tables, d)
-                       : best_product_us(work, tables.products(), d);
+// The law of the work's kind, without copies into another layout. A convolution of a step reads what a norm or an activation just wrote.
+double law_us(const Work& work, const TransferContext& context, const Device& d) {
+  const Tables& tables = context.parameters();
+  if (!is_conv(work)) return best_product_us(work, tables.products(), d);
+  if (context.alone) return convolution_us(in_kernel_layout(work), tables, d);
+  return convolution_us(in_kernel_layout(work), tables, with_l2_hits({work.bytes(), just_written(work)}, d));
 }
 
 Cost product_transfer(double measured_ns, const Work& work, const Device& from, const Device& to,
@@ -74,8 +76,8 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   const TransferWeights& weights = tables.products();
   const Product here = product_of(work, from);
   const Product there = product_of(work, to);
-  const double before = law_us(work, tables, from) * 1e3;
-  const double after = law_us(work, tables, to) * 1e3;
+  const double before = law_us(work, context, from) * 1e3;
+  const double after = law_us(work, context, to) * 1e3;
   if (!(before > 0) || !(after > 0)) return {};
   const bool same = same_silicon(from, to);
   const bool known_here = weights.knows(fitted_kind(here), from);
@@ -161,7 +163,7 @@ void TransferContext::learn(std::span<const Work> works, std::span<const double>
     const Product p = product_of(w, from);
     if (p.m <= 0 || p.n <= 0 || p.k <= 0) continue;
     const auto kind = static_cast<std::size_t>(p.kind);
-    const double model = law_us(w, parameters(), from) * 1e3;
+    const double model = law_us(w, *this, from) * 1e3;
     const double product = operation_ns[i] * (1 - layout_share(w, parameters(), from));
     time[kind] += product;
     sum[kind] += product * std::log(product / model);

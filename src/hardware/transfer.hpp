@@ -31,6 +31,7 @@ struct TransferContext {
   static constexpr std::size_t kKinds = 5;
   std::array<double, kKinds> common = {};  ///< mean of log(measured / model) by kind of product, weighted by time
   double streaming_gbs = 0;        ///< what element-wise kernels of this step reach; 0: what the device file says
+  bool alone = false;  ///< kernels were measured one by one: none wrote what the next one reads
   const Tables* tables = nullptr;  ///< null: those compiled in. Others were fitted without one GPU
 
   /// Fills both from the operations of a step and what each took.
@@ -50,6 +51,12 @@ struct Moved {
   double bytes = 0;  ///< 0: not known
   double hot = 0;    ///< of those, what the kernel before it wrote: read from L2 as far as it fits
 };
+
+/// Of what a kernel of a step reads, what the kernel before it wrote: one operand, whole. Parameters, their gradients and an optimizer's state
+/// were written long before, and rows of a table are taken from anywhere.
+double just_written(const work::Work& work);
+/// The GPU as a kernel sees it that finds a part of what it reads in L2: with more bandwidth.
+Device with_l2_hits(const Moved& moved, const Device& device);
 
 /// The part of the same kernel alone. What memory takes follows the bandwidth, arithmetic and latency the rate its blocks can use.
 /// `from_gbs`: what streaming kernels reach on `from`; 0 for what its file says. Continuous, and never falls as the measured time

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "hardware/architecture.hpp"
+#include "hardware/conv_tensors.hpp"
 #include "hardware/cost_streaming.hpp"
 #include "hardware/transfer.hpp"
 
@@ -69,7 +71,8 @@ double step(double x, double sharpness) { return x <= 0 ? 0 : 1 / (1 + std::pow(
 // The share of what was just written that L2 still holds when a kernel reads it: in a step its producer ran right before it, and moved about
 // as much.
 double held(double bytes, const Device& d, const StreamingWeights& p) {
-  return d.l2_mb > 0 ? 1 - step(bytes / (p.reach * d.l2_mb * 1e6), p.step) : 0;
+  const double room = p.reach * architecture_of(d).l2_share * d.l2_mb * 1e6;
+  return room > 0 ? 1 - step(bytes / room, p.step) : 0;
 }
 
 double memory_us(const Moved& moved, double gbs, const Device& d, const StreamingWeights& p) {
@@ -90,6 +93,25 @@ double without_sizes_us(double start, double work, double slower, const KernelSh
 }
 
 }  // namespace
+
+double just_written(const Work& w) {
+  const bool cold = w.of_parameters || w.family == Family::kOptimizer || std::holds_alternative<Gather>(w.kind);
+  if (cold) return 0;
+  if (const auto* conv = std::get_if<Convolution>(&w.kind)) {
+    const ConvTensors t = tensors_of(*conv);
+    return static_cast<double>((w.family == Family::kConvForward ? t.in : t.out) * bytes_of(w.dtype));
+  }
+  return std::min(w.bytes_read, static_cast<double>(w.elements * bytes_of(w.dtype)));
+}
+
+Device with_l2_hits(const Moved& moved, const Device& d) {
+  Device fed = d;
+  if (moved.bytes > 0) {
+    fed.bandwidth_gbs *=
+        moved.bytes / (d.streaming_gbs() * 1e3) / memory_us(moved, d.streaming_gbs(), d, any_streaming());
+  }
+  return fed;
+}
 
 double kernel_start_us(double measured_us) {
   return measured_us * empty_kernel_us() / (measured_us + empty_kernel_us());
