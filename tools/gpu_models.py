@@ -187,6 +187,7 @@ def models(folder, figures):
     errors = np.array([abs(r["error_pct"]) for r in rows])
     return {"cases": len(rows), "mean_pct": mean("error_pct"), "median_pct": round(float(np.median(errors)), 2), "max_pct": round(float(errors.max()), 2),
             "generation_left_out_mean_pct": mean("generation_left_out_pct"), "roofline_mean_pct": mean("roofline_pct"), "habitat_mean_pct": mean("habitat_pct"),
+            "by_origin": {o: mean("error_pct", lambda r, o=o: r["from"] == o) for o in sorted({r["from"] for r in rows})},
             "by_target": {t: mean("error_pct", lambda r, t=t: r["to"] == t) for t in sorted({r["to"] for r in rows})},
             "by_mode": {m: mean("error_pct", lambda r, m=m: r["mode"] == m) for m in sorted({r["mode"] for r in rows})},
             "with_measured_operations_mean_pct": mean("with_measured_operations_pct"), "beside_neusight": published.beside_neusight(rows), "rows": rows}  # fmt: skip

@@ -92,7 +92,7 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
     // convolutions share, cuDNN's version and its choice of algorithms.
     const double shared = same ? 1.0 : known_here && !is_conv(work) ? target.common_known : target.common_new;
     const double theirs = same ? common : std::clamp(common, -target.most_common, target.most_common);
-    cost.ns = after * std::exp(shared * theirs + transferred_residual(residual - common, target, same));
+    cost.ns = after * std::exp(shared * theirs + transferred_residual(residual - common, target, from, to));
   } else {
     cost.sigma = std::max(cost.sigma, kTwoSteps * target.spread_new);
   }
