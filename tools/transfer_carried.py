@@ -197,7 +197,7 @@ def write(folder, shipped):
     for path, without in files.items():
         sets = training.read_weights(path)
         for name, kind in kinds.items():
-            found = figures(kind, without) | (models.best(without) if models and name != "half" else {})  # convolutions as products in FP32
+            found = figures(kind, without) | (models.best(without) if models and name.startswith("fp32") else {})
             shares = carried_by_pair(kind, without)
             for arch, p in sets[name].items():
                 kept = {key: value for key, value in p.items() if not key.startswith("carry_from")}

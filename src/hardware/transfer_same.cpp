@@ -68,10 +68,15 @@ class Pace {
 // 0 far below 1, 1 far above.
 double step(double x, double sharpness) { return x <= 0 ? 0 : 1 / (1 + std::pow(x, -sharpness)); }
 
-// The share of what was just written that L2 still holds when a kernel reads it: in a step its producer ran right before it, and moved about
-// as much.
+// Bytes that a kernel moves up to which L2 still holds what was just written when it reads it: in a step its producer ran right before it, and moved
+// about as much.
+double l2_room(const Device& d, const StreamingWeights& p) {
+  return p.reach * architecture_of(d).l2_share * d.l2_mb * 1e6;
+}
+
+// The share of it that L2 holds.
 double held(double bytes, const Device& d, const StreamingWeights& p) {
-  const double room = p.reach * architecture_of(d).l2_share * d.l2_mb * 1e6;
+  const double room = l2_room(d, p);
   return room > 0 ? 1 - step(bytes / room, p.step) : 0;
 }
 
@@ -133,16 +138,16 @@ double same_kernel_us(double measured_us, const Moved& moved, const KernelShape&
     return Pace(memory_us(moved, gbs, d, p), moved.bytes * p.intensity * 1e-6 / usable_tflops(shape.blocks, d), p);
   };
   const double pace = on(from, reached).of(work);
-  // Faster than memory: more was in L2 than its producer left there, which helps there as far as it fits; or, below `fastest`, it moved fewer
-  // bytes than its operands hold, and does so there too.
-  const double lost =
-      std::max(0.0, held(moved.bytes, from, p) - held(moved.bytes, to, p)) * step(pace / p.fastest, p.step);
+  // Faster than memory: all of it was in L2, if L2 is as large, which helps there as far as it fits; or it moved fewer bytes than its operands hold,
+  // and does so there too, as any kernel below `fastest` does.
+  const double all = p.reach * moved.bytes;
+  const double lost = std::max(0.0, held(all, from, p) - held(all, to, p)) * step(pace / p.fastest, p.step);
   return start + on(to, to.streaming_gbs()).time(pace + std::max(0.0, 1 - pace) * lost);
 }
 
 double learnt_streaming_gbs(std::span<const Work> works, std::span<const double> operation_ns, const Device& from) {
-  // Below twice L2 a part of the traffic never reaches memory.
-  const double least = std::max(20e6, 2e6 * from.l2_mb);
+  // Below, a part of the traffic never reaches memory.
+  const double least = std::max(20e6, 2 * l2_room(from, any_streaming()));
   std::vector<std::pair<double, double>> seen;  // GB/s, ns
   double all = 0;
   for (std::size_t i = 0; i < works.size(); ++i) {

@@ -395,7 +395,7 @@ TEST(Transfer, BothDoorsGiveTheSameProduct) {
   }
 }
 
-// To another generation the shape's own distance from the law stays behind, by the same rule in both doors.
+// To another generation the shape's own distance from the law stays behind in both doors.
 TEST(Transfer, BothDoorsCarryTheSameMiss) {
   const Device& h200 = device("H200-SXM");
   const Device& a100 = device("A100-SXM4-80GB");
@@ -408,7 +408,9 @@ TEST(Transfer, BothDoorsCarryTheSameMiss) {
     const double expected = law * std::exp(transferred_residual(missed, laws.of(ProductKind::kHalf, a100), false));
     // Neighbours are looked for at as many tiles per SM as there are there: an odd row's own distance may differ a little.
     EXPECT_NEAR(predict(w, a100).ns / expected, 1, n % 8 == 0 ? 1e-9 : 0.25) << n;
-    EXPECT_NEAR(transfer(here, here, w, KernelShape{}, h200, a100).ns / expected, 1, 1e-9) << n;
+    // A measured product shows what odd rows cost, and they cost as much there. The pair of architectures says how much of the rest is carried.
+    const double odd = here / predict(work::gemm_work(1, 4096, 3072, 1024, Dtype::kFp16), h200).ns;
+    EXPECT_NEAR(transfer(here, here, w, KernelShape{}, h200, a100).ns / (expected * odd), 1, 0.02) << n;
   }
 }
 
