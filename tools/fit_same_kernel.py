@@ -22,11 +22,22 @@ MOST = 60  # rows of a pair and operation
 # What lanes beyond 64 help: no table of element-wise work holds GPUs on both sides. Over 990 operations of whole models that are no products (adds, norms,
 # softmax, copies, embeddings; docs/gpus.md) on an H100 and one of A100, V100, T4, P100, both ways, a third leaves 9.0 % on average and 4.8 in the
 # median, all of them 15.6 and 9.6, none 11.4 and 6.4; pairs with an A100 and with a V100 alone choose the same third.
-FIXED = {"overlap": 2.0, "beyond_narrow": 0.333}
+# `sharp`: how quickly arithmetic takes over; no more, so that 10 % of time is at most half of the answer.
+# `intensity`, operations for each byte of a kernel that takes what memory needs: streaming kernels reach 0.89 of the bandwidth of a GB300 (its device file), which
+# has the fewest operations for a byte of all. With 2 they take 4 % longer there than memory needs; the tables of older GPUs alone would have 3 to 4.
+# L2, from an H200 (50 MB). `l2_rate`, bytes in a clock of an SM: additions that were repeated on 25 MB reach 8.8 to 9.0 TB/s (data/h200-kernels, warm). `reach`:
+# kernels of steps whose one operand the kernel before them wrote (ReLU in place, residual additions, 140 of ResNet-50 and BERT in FP32 and mixed
+# precision) move 5.9 and 5.1 TB/s up to 50 MB, 4.7 at 75 MB, and no more than cold ones (4.3) from 100 MB on. That operand at L2's rate and the rest at memory's
+# give 5.8 and 5.2. So half of it is found at 72 MB: twice the 0.72 of an L2 in two partitions that architectures.csv has. `step`: how sharply that ends.
+FIXED = {"overlap": 2.0, "beyond_narrow": 0.333, "sharp": 3.0, "intensity": 2.0, "l2_rate": 34.0, "reach": 2.0, "step": 5.0}
+# Rows that are fitted are element-wise, and last so many times the host's floor: in shorter ones what the host adds decides, and it is known to a tenth of
+# the floor only. Norms and softmax compute more for each byte, which their time shows by itself.
+LONG = 6.0
+ALONG_ROWS = ("softmax", "ln")
 
 
 def pairs(folder):
-    """{(origin, target): array of kernel us, bytes, blocks, host us, floor us, truth us}"""
+    """{(origin, target): array of kernel us, bytes, blocks, host us, floor us, truth us, whether it is fitted}"""
     out: dict[tuple[str, str], list] = {}
 
     def sample(time):
@@ -35,7 +46,8 @@ def pairs(folder):
     for op, (tensors, _) in gpu_accuracy.ALIKE.items():
         for o, t, time, kernel, moved, blocks, _, floors in gpu_accuracy.alike_pairs(folder, op, tensors, sample):
             fixed = np.full(len(time), gpu_accuracy.HOST_SHARE * floors[t]), np.full(len(time), floors[t])
-            out.setdefault((o, t), []).append(np.column_stack([kernel, moved, blocks, *fixed, time[t].values]))
+            fitted_to = (time[t].values > LONG * floors[t]) & (op not in ALONG_ROWS)
+            out.setdefault((o, t), []).append(np.column_stack([kernel, moved, blocks, *fixed, time[t].values, fitted_to]))
     return {pair: np.concatenate(parts) for pair, parts in out.items()}
 
 
@@ -52,6 +64,7 @@ def text(folder):
     rows = pairs(folder)
 
     def fit(some):
+        some = {pair: long for pair, r in some.items() if len(long := r[r[:, 6] > 0])}
         return fit_laws.search(lambda p: errors_of(p, some), fit_laws.starts(laws.SAME_KERNEL), laws.SAME_KERNEL)
 
     p = fit(rows)

@@ -33,17 +33,27 @@ def product_table(result):
     return aligned(["products: mean, median %", "pairs", "rows each", "GPU left out", "generation left out", "ratio of rooflines"], rows)
 
 
-def target_table(result):
-    """Each GPU as a target, left out of the fit: mean error over all origins."""
+def gpu_table(result, side, head):
+    """Each GPU as an origin or as a target: mean error over all GPUs on the other side, the target left out of the fit."""
     found: dict = {}
-    for column, (kind, name) in enumerate((("half", -1), ("fp32", 0), ("fp32-batched", 0), ("conv", 0))):
+    columns = (("half", -1), ("fp32", 0), ("fp32-batched", 0), ("conv", 0))
+    for column, (kind, name) in enumerate(columns):
         parts = [s for s in (result[kind] or {}).values() if isinstance(s, dict)]
-        for gpu, mean in (parts[name]["ours"]["by_target"].items() if parts else ()):
-            found.setdefault(gpu, ["-"] * 5)[column] = f"{mean:.1f}"
-    for gpu, mean in ((result["models"] or {}).get("by_target") or {}).items():
-        found.setdefault(gpu, ["-"] * 5)[4] = f"{mean:.1f}"
-    return aligned(["target, left out: mean %", "BF16 GEMM from 10 us", "FP32 linear", "FP32 bmm", "FP32 convolution", "whole models"],
+        for gpu, mean in (parts[name]["ours"][side].items() if parts else ()):
+            found.setdefault(gpu, ["-"] * 6)[column] = f"{mean:.1f}"
+    for column, part in ((4, (result["same_kernel"] or {}).get("ours")), (5, result["models"])):
+        for gpu, mean in ((part or {}).get(side) or {}).items():
+            found.setdefault(gpu, ["-"] * 6)[column] = f"{mean:.1f}"
+    return aligned([head, "BF16 GEMM from 10 us", "FP32 linear", "FP32 bmm", "FP32 convolution", "same kernels", "whole models"],
                    [[gpu, *cells] for gpu, cells in sorted(found.items())])
+
+
+def target_table(result):
+    return gpu_table(result, "by_target", "target, left out: mean %")
+
+
+def origin_table(result):
+    return gpu_table(result, "by_origin", "origin, targets left out: mean %")
 
 
 def same_kernel_table(result):
@@ -96,6 +106,7 @@ def update_docs(result):
     write_between(docs / "gpus.md", "same-kernels", "\n".join(same_kernel_table(result)))
     write_between(docs / "gpus.md", "products", "\n".join(product_table(result)))
     write_between(docs / "gpus.md", "targets", "\n".join(target_table(result)))
+    write_between(docs / "gpus.md", "origins", "\n".join(origin_table(result)))
     write_between(docs / "gpus.md", "models", "\n".join(model_table(result)))
     write_between(docs / "gpus.md", "largest", "\n".join(largest_table(result)))
     if result["training"]:
@@ -107,7 +118,7 @@ def update_docs(result):
 
 def show(result):
     for title, part, table in (("Kernels that stay the same", "same_kernel", same_kernel_table), ("Products", "half", product_table),
-                               ("By target", "half", target_table), ("Whole models (neusight-e2e)", "models", model_table)):
+                               ("By target", "half", target_table), ("By origin", "half", origin_table), ("Whole models (neusight-e2e)", "models", model_table)):
         if result[part]:
             print(f"{title}\n" + "\n".join(table(result)) + "\n")
     if (m := result["models"]) and m["beside_neusight"]:

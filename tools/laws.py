@@ -83,11 +83,8 @@ DIRECT = {
     "alone": (0.004, 0.0005, 0.1),  # of one thread in a clock, while no others hide what it waits for
 }
 SAME_KERNEL = {
-    # How quickly memory stops to explain a time longer than memory's; no more: 10 % of time is 1.1^4 of the answer.
-    "sharp": (3.0, 1.0, 3.0),
-    "slack": (1.2, 1.0, 2.0),  # longer than what streaming kernels take, and still memory's
+    "slack": (1.2, 1.0, 3.0),  # times longer than memory needs, up to which a kernel waits for memory alone
     "fastest": (0.3, 0.05, 1.0),  # of memory's time: no kernel out of L2 is faster
-    "step": (4.0, 1.0, 12.0),  # how sharply L2 ends
 }
 
 

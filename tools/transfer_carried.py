@@ -7,7 +7,10 @@ Every GPU of the tables is a target once with the file fitted without it, and on
 - `common_known`, `common_new`, `most_common`: products of like size stand for those of a step. The residual they share on the origin against the one on the
   target: the slope of a line through zero, and the range it was seen in. What a step misses beyond that is taken for its own.
 
-Products in FP32 take the latter from whole models of `neusight-e2e`: of a few values of each, the one with the least error on GPUs left out. A file that
+- `carry_from O` of a target's architecture: of what a product misses on an origin of architecture O, the share it misses on the target too, as left-out targets
+  show it; among the parameters of any architecture, over all targets. `carry_other`: over all origins.
+
+Products in FP32 take the common ones from whole models of `neusight-e2e`: of a few values of each, the one with the least error on GPUs left out. A file that
 leaves a GPU out is not told what was missed on that GPU.
 """
 
@@ -87,6 +90,7 @@ class Kind:
         self.read: dict = {}
         self.cached_errors: tuple = ()
         self.cached_groups: list = []
+        self.cached_shapes: list = []
 
     def sets(self, without):
         path = gpu_accuracy.LEFT_OUT / f"{without}.csv" if without else HARDWARE / "transfer" / "products.csv"
@@ -133,6 +137,33 @@ class Kind:
         return out
 
 
+    def shapes(self):
+        """[(origin, target, what each product missed on both)]"""
+        return [(o, t, self.missed(self.sets(t), o, rows), self.missed(self.sets(t), t, rows)) for o, t, rows in self.pairs()]
+
+
+def carried(pairs, towards):
+    """The share with the least error, half drawn to that of a larger group: single pairs of GPUs say little about others of their architectures."""
+    if not pairs:
+        return towards
+    errors = [np.mean([np.abs(np.exp(c * here - there) - 1).mean() for _, _, here, there in pairs]) for c in training.CARRY]
+    best = training.CARRY[int(np.argmin(errors))]
+    return best if towards is None else round((best + towards) / 2, 3)
+
+
+def carried_by_pair(kind, without):
+    """{target's architecture or "any": {parameter: share}}, from GPUs that are not left out."""
+    pairs = [p for p in kind.cached_shapes if p[0] not in without and p[1] not in without]
+    arch = {g: d.arch for g, d in kind.table.devices.items()}
+    every = carried(pairs, None) or 0.0
+    by_origin = {o: carried([p for p in pairs if arch[p[0]] == o], every) for o in sorted(set(arch.values()))}
+    found = {"any": {"carry_other": every} | {f"carry_from {o}": share for o, share in by_origin.items()}}
+    for target in sorted(set(arch.values())):
+        there = [p for p in pairs if arch[p[1]] == target]
+        found[target] = {f"carry_from {o}": carried([p for p in there if arch[p[0]] == o], share) for o, share in by_origin.items() if o != target}
+    return found
+
+
 def spread(errors):
     return float(np.quantile(np.abs(np.concatenate(errors)), 0.8)) / BAND
 
@@ -160,15 +191,19 @@ def write(folder, shipped):
     for name in KINDS:
         if tables.product_table(folder, name) is not None:
             kinds[name] = Kind(folder, name)
-            kinds[name].cached_errors, kinds[name].cached_groups = kinds[name].errors(), kinds[name].groups()
+            kinds[name].cached_errors, kinds[name].cached_groups, kinds[name].cached_shapes = kinds[name].errors(), kinds[name].groups(), kinds[name].shapes()
     models = Models(folder) if PROGRAM.exists() and gpu_models.read_cases(folder) else None
     files = {shipped: set()} | {gpu_accuracy.LEFT_OUT / f"{name}.csv": gpus for name, gpus in training.left_out(folder).items()}
     for path, without in files.items():
         sets = training.read_weights(path)
         for name, kind in kinds.items():
-            found = figures(kind, without) | (models.best(without) if models and name != "half" else {})  # convolutions as products in FP32
-            for p in sets[name].values():
-                p.update(found)
+            found = figures(kind, without) | (models.best(without) if models and name.startswith("fp32") else {})
+            shares = carried_by_pair(kind, without)
+            for arch, p in sets[name].items():
+                kept = {key: value for key, value in p.items() if not key.startswith("carry_from")}
+                carry = {key: share for key, share in (shares["any"] | shares.get(arch, {})).items() if key != f"carry_from {arch}"}
+                p.clear()
+                p.update(kept | found | carry)
             if path == shipped:
                 print(f"{name}: " + ", ".join(f"{k} {v:.2f}" for k, v in found.items()))
         path.write_text(training.text_of(sets))

@@ -34,6 +34,7 @@ __all__ = [
     "fsdp",
     "fused_optimizer",
     "gpu",
+    "half",
     "horovod",
     "no_sync",
     "offload",
@@ -263,6 +264,14 @@ def gpu(to: str, *, host: str | None = None) -> str:
     host: the host there: a file of `foretrace calibrate`
     """
     return written("gpu", locals())
+
+
+def half(*, dtype: Literal["bf16", "fp16"] | None = None) -> str:
+    """Weights in half precision: model.half(), or a pure bf16 step.
+
+    dtype: the half type (default bf16)
+    """
+    return written("half", {"dtype": dtype})
 
 
 def horovod(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,

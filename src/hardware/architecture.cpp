@@ -22,7 +22,7 @@ std::vector<Architecture> read_architectures(std::string_view csv) {
     all.push_back({std::string(row["vendor"]), std::string(row["architecture"]), std::string(row["laws"]),
                    capability_of(row["architecture"]), std::string(row["nearest"]),
                    row.number("process_nm").value_or(0), row.number("half_flops_per_clock").value_or(0),
-                   row["fp8"] == "1"});
+                   row["fp8"] == "1", row.number("l2_share").value_or(1), row["nchw_results"] == "1"});
   }
   return all;
 }

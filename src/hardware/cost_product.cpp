@@ -150,6 +150,10 @@ Result<TransferWeights> TransferWeights::parse(std::string_view csv, const std::
     }
     const std::optional<double> value = row.number("value");
     if (!value) return wrong("a value is no number");
+    if (constexpr std::string_view kCarryFrom = "carry_from "; row["parameter"].starts_with(kCarryFrom)) {
+      set.carry_from.emplace_back(row["parameter"].substr(kCarryFrom.size()), *value);
+      continue;
+    }
     set_parameter(set, row["parameter"], *value);
   }
   for (const std::string_view kind : kKindNames) {
@@ -349,6 +353,14 @@ double best_product_us(const Work& w, const TransferWeights& weights, const Devi
 
 bool same_silicon(const Device& a, const Device& b) {
   return a.vendor == b.vendor && a.compute_major == b.compute_major && a.compute_minor == b.compute_minor;
+}
+
+double transferred_residual(double residual, const ProductWeights& there, const Device& from, const Device& to) {
+  if (same_silicon(from, to)) return residual;
+  for (const auto& [architecture, share] : there.carry_from) {
+    if (architecture == architecture_of(from).laws) return share * residual;
+  }
+  return there.carry_other * residual;
 }
 
 double transferred_residual(double residual, const ProductWeights& there, bool same_silicon) {

@@ -36,6 +36,8 @@ struct ProductWeights {
   double transform = 0;    ///< of convolutions: traffic of a Winograd algorithm's transforms
   double host = 0;         ///< of the tables only: share of the host's floor that adds to a kernel
   double carry_other = 0;  ///< share of what the model misses on the origin that an unlike target misses too
+  /// The same by the origin's architecture ("8.0"), where products were measured on both.
+  std::vector<std::pair<std::string, double>> carry_from;
   /// Of what all products of a step miss together: the share an unlike target misses too, where the origin's architecture was
   /// measured and where not; beyond `most_common` (of log time) it is the origin's own.
   double common_known = 0, common_new = 0, most_common = 0;
@@ -98,5 +100,7 @@ bool same_silicon(const Device& a, const Device& b);
 /// How much of a product's residual (log of measured over law) on one GPU shows on another with the parameters `there`: all of it on
 /// the same silicon, else the share `carry_other`.
 double transferred_residual(double residual, const ProductWeights& there, bool same_silicon);
+/// The same from one GPU to another: how much of it shows there is known for pairs of architectures.
+double transferred_residual(double residual, const ProductWeights& there, const Device& from, const Device& to);
 
 }  // namespace foretrace::hardware

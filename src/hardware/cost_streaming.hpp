@@ -38,8 +38,8 @@ double handling_rate(double per_clock, const Device& device);
 double usable_tflops(std::int64_t blocks, const Device& device);
 
 /// same_kernel_us of transfer.hpp with these parameters.
-double same_kernel_us(double measured_us, double bytes, const KernelShape& shape, const Device& from, const Device& to,
-                      double from_gbs, const StreamingWeights& weights);
+double same_kernel_us(double measured_us, const Moved& moved, const KernelShape& shape, const Device& from,
+                      const Device& to, double from_gbs, const StreamingWeights& weights);
 
 /// Whose parameters element-wise work follows: "copy mixed half".
 std::string streaming_kind(const Work& work, const Pointwise& pointwise);

@@ -47,7 +47,7 @@ constexpr std::array<Field<RecurrentWeights>, 10> kRecurrent = {{
     {"samples", &RecurrentWeights::samples},
     {"begin", &RecurrentWeights::begin},
 }};
-constexpr std::array<Field<StreamingWeights>, 17> kStreaming = {{
+constexpr std::array<Field<StreamingWeights>, 20> kStreaming = {{
     {"start", &StreamingWeights::start},
     {"handled", &StreamingWeights::handled},
     {"share", &StreamingWeights::share},
@@ -62,6 +62,9 @@ constexpr std::array<Field<StreamingWeights>, 17> kStreaming = {{
     {"short_us", &StreamingWeights::short_us},
     {"sharp", &StreamingWeights::sharp},
     {"slack", &StreamingWeights::slack},
+    {"intensity", &StreamingWeights::intensity},
+    {"reach", &StreamingWeights::reach},
+    {"l2_rate", &StreamingWeights::l2_rate},
     {"fastest", &StreamingWeights::fastest},
     {"step", &StreamingWeights::step},
     {"beyond_narrow", &StreamingWeights::beyond_narrow},

@@ -36,7 +36,7 @@ struct StreamingWeights {
   double short_spread = 0, spread = 0;  ///< of log time: of kernels below `short_us`, and of longer ones
   double short_us = 0;
   /// Of a kernel that goes to another GPU as it is (transfer_same.cpp).
-  double sharp = 0, slack = 0, fastest = 0, step = 0, beyond_narrow = 0;
+  double sharp = 0, slack = 0, intensity = 0, fastest = 0, step = 0, reach = 0, l2_rate = 0, beyond_narrow = 0;
 };
 
 /// By law, kind of work ("fwd half", "copy strided") and architecture ("any", "9.0").

@@ -4,12 +4,14 @@
 #include <cmath>
 #include <numbers>
 
+#include "hardware/architecture.hpp"
 #include "hardware/cost_attention.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/cost_recurrent.hpp"
 #include "hardware/estimate.hpp"
 #include "hardware/law_conv.hpp"
+#include "hardware/layout_changes.hpp"
 #include "hardware/measured.hpp"
 #include "hardware/spreads.hpp"
 #include "hardware/tables.hpp"
@@ -45,25 +47,59 @@ double product_sigma(const Work& work, ProductKind kind, bool known, const Produ
   return known ? there.spread_known : there.spread_new;
 }
 
-// Of a convolution on tensor cores over channels-first tensors: the share of its time that changes their layout and back.
-double layout_share(const Work& work, const Tables& tables, const Device& d) {
-  const auto* conv = std::get_if<Convolution>(&work.kind);
-  if (conv == nullptr || conv->channels_last || product_of(work, d).dtype == Dtype::kFp32) return 0;
-  const Cost whole = predict(work, d, tables);
-  const Cost product = predict(with_layout(work, true), d, tables);
-  // A guard against tables that say the product takes nothing: a tenth of the whole is left to it.
-  return whole.known && product.known ? std::clamp(1 - product.ns / whole.ns, 0.0, 0.9) : 0;
-}
-
 // A convolution as its kernel reads it: those on tensor cores work channels last, and transfer_with_layout_copies moves the copies.
 Work in_kernel_layout(const Work& work) {
   return is_conv(work) && work.dtype != Dtype::kFp32 ? with_layout(work, true) : work;
 }
 
-// The law of the work's kind, without copies into another layout.
-double law_us(const Work& work, const Tables& tables, const Device& d) {
-  return is_conv(work) ? convolution_us(in_kernel_layout(work), tables, d)
-                       : best_product_us(work, tables.products(), d);
+// Tensor cores load 16 bytes at a time: products whose rows are not whole multiples of that run in other kernels, on every GPU. How much longer those
+// take than the same product filled up is what the tables of measured products say.
+double misaligned(const Work& work, const Tables& tables, const Device& d) {
+  const auto* gemm = std::get_if<work::Gemm>(&work.kind);
+  if (gemm == nullptr || product_of(work, d).dtype == Dtype::kFp32) return 1;
+  const std::int64_t together = 16 / work::bytes_of(work.dtype);
+  if (gemm->alignment() >= together) return 1;
+  const auto filled = [&](std::int64_t side) { return (side + together - 1) / together * together; };
+  const Work whole = gemm_work(gemm->batch, filled(gemm->m), filled(gemm->n), filled(gemm->k), work.dtype);
+  const Device& measured = measured_device(d);
+  const Cost as_is = predict(work, measured, tables), aligned = predict(whole, measured, tables);
+  return as_is.known && aligned.known ? std::max(1.0, as_is.ns / aligned.ns) : 1;
+}
+
+// The law of the work's kind, without copies into another layout. A convolution of a step reads what a norm or an activation just wrote.
+double law_us(const Work& work, const TransferContext& context, const Device& d) {
+  const Tables& tables = context.parameters();
+  if (!is_conv(work)) return best_product_us(work, tables.products(), d);
+  if (context.alone) return convolution_us(in_kernel_layout(work), tables, d);
+  return convolution_us(in_kernel_layout(work), tables, with_l2_hits({work.bytes(), just_written(work)}, d));
+}
+
+// What changes of layout take on a GPU: kernels that copy, for those tensors that its convolutions neither read nor write as they are.
+double layout_copies_us(const Work& work, const Tables& tables, const Device& d) {
+  if (product_of(work, d).dtype == Dtype::kFp32) return 0;  // without tensor cores the kernels read NCHW
+  double us = 0;
+  for (const LayoutChange& change : layout_changes(work)) {
+    if (change.result && architecture_of(d).nchw_results) continue;
+    us += predict(work::relayout_work(change.elements, work.dtype), d, tables).ns / 1e3;
+  }
+  return us;
+}
+
+// Of a convolution on tensor cores over channels-first tensors: the share of its time on a GPU that changes their layout and back. How much longer it
+// takes than over channels-last ones is known of measured GPUs; elsewhere copies and product follow their laws.
+double layout_share(const Work& work, const TransferContext& context, const Device& d) {
+  const auto* conv = std::get_if<Convolution>(&work.kind);
+  if (conv == nullptr || conv->channels_last || product_of(work, d).dtype == Dtype::kFp32) return 0;
+  const Tables& tables = context.parameters();
+  const Device& measured = measured_device(d);
+  const Cost whole = predict(work, measured, tables), product = predict(with_layout(work, true), measured, tables);
+  const double copied = layout_copies_us(work, tables, measured);
+  const double law = law_us(work, context, measured);
+  if (!whole.known || !product.known || !(copied > 0) || !(law > 0)) return 0;
+  const double changes = std::max(0.0, whole.ns - product.ns) * layout_copies_us(work, tables, d) / copied;
+  const double rest = product.ns * law_us(work, context, d) / law;
+  // A guard against tables that say the product takes nothing: a tenth of the whole is left to it.
+  return std::min(0.9, changes / (changes + rest));
 }
 
 Cost product_transfer(double measured_ns, const Work& work, const Device& from, const Device& to,
@@ -72,9 +108,15 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   const TransferWeights& weights = tables.products();
   const Product here = product_of(work, from);
   const Product there = product_of(work, to);
-  const double before = law_us(work, tables, from) * 1e3;
-  const double after = law_us(work, tables, to) * 1e3;
+  double before = law_us(work, context, from) * 1e3;
+  double after = law_us(work, context, to) * 1e3;
   if (!(before > 0) || !(after > 0)) return {};
+  // As far as its time shows it; and without tensor cores where that is faster, for those kernels load single elements.
+  const double odd = std::clamp(measured_ns / before, 1.0, misaligned(work, tables, from));
+  if (odd > 1 && there.dtype != Dtype::kFp32) {
+    before *= odd;
+    after = std::max(after, std::min(odd * after, law_us(with_dtype(work, Dtype::kFp32), context, to) * 1e3));
+  }
   const bool same = same_silicon(from, to);
   const bool known_here = weights.knows(fitted_kind(here), from);
   const bool known_there = weights.knows(fitted_kind(there), to);
@@ -84,11 +126,16 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   if (here.kind == there.kind) {
     const double residual = std::log(measured_ns / before);
     const double common = context.common[static_cast<std::size_t>(here.kind)];
-    // What all products share is theirs where the model knows the origin, mostly the origin's own where it does not; and what
-    // convolutions share, cuDNN's version and its choice of algorithms.
-    const double shared = same ? 1.0 : known_here && !is_conv(work) ? target.common_known : target.common_new;
-    const double theirs = same ? common : std::clamp(common, -target.most_common, target.most_common);
-    cost.ns = after * std::exp(shared * theirs + transferred_residual(residual - common, target, same));
+    // Of convolutions only those in FP32 were measured on several GPUs; what those miss, shapes in half precision and TF32 miss too.
+    const ProductWeights& missed = is_conv(work) ? weights.of(ProductKind::kConv, to) : target;
+    // What all products share is theirs where the model knows the origin, mostly the origin's own where it does not.
+    const double shared = same ? 1.0 : known_here ? missed.common_known : missed.common_new;
+    const double theirs = same ? common : std::clamp(common, -missed.most_common, missed.most_common);
+    cost.ns = after * std::exp(shared * theirs + transferred_residual(residual - common, missed, from, to));
+    // What was missed here does not make tensor cores slower than none.
+    if (cost.ns > after && there.dtype != Dtype::kFp32 && !same && !is_conv(work)) {
+      cost.ns = std::min(cost.ns, std::max(after, law_us(with_dtype(work, Dtype::kFp32), context, to) * 1e3));
+    }
   } else {
     cost.sigma = std::max(cost.sigma, kTwoSteps * target.spread_new);
   }
@@ -97,14 +144,14 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   return cost;
 }
 
-// The product follows the product's model, the changes of layout follow memory; a target without tensor cores needs none.
+// The product follows the product's model, the changes of layout the kernels that copy.
 Cost transfer_with_layout_copies(double measured_ns, const Work& work, const Device& from, const Device& to,
                                  const TransferContext& context) {
-  const double share = layout_share(work, context.parameters(), from);
+  const Tables& tables = context.parameters();
+  const double share = layout_share(work, context, from);
   Cost cost = product_transfer(measured_ns * (1 - share), work, from, to, context);
-  if (share <= 0 || !cost.known) return cost;
-  const double reached = context.streaming_gbs > 0 ? context.streaming_gbs : from.streaming_gbs();
-  if (product_of(work, to).dtype != Dtype::kFp32) cost.ns += measured_ns * share * reached / to.streaming_gbs();
+  const double here = share > 0 ? layout_copies_us(work, tables, from) : 0;
+  if (here > 0 && cost.known) cost.ns += measured_ns * share * layout_copies_us(work, tables, to) / here;
   return cost;
 }
 
@@ -148,8 +195,8 @@ void TransferContext::learn(std::span<const Work> works, std::span<const double>
     const Product p = product_of(w, from);
     if (p.m <= 0 || p.n <= 0 || p.k <= 0) continue;
     const auto kind = static_cast<std::size_t>(p.kind);
-    const double model = law_us(w, parameters(), from) * 1e3;
-    const double product = operation_ns[i] * (1 - layout_share(w, parameters(), from));
+    const double model = law_us(w, *this, from) * 1e3;
+    const double product = operation_ns[i] * (1 - layout_share(w, *this, from));
     time[kind] += product;
     sum[kind] += product * std::log(product / model);
   }

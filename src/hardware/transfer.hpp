@@ -31,6 +31,7 @@ struct TransferContext {
   static constexpr std::size_t kKinds = 5;
   std::array<double, kKinds> common = {};  ///< mean of log(measured / model) by kind of product, weighted by time
   double streaming_gbs = 0;        ///< what element-wise kernels of this step reach; 0: what the device file says
+  bool alone = false;  ///< kernels were measured one by one: none wrote what the next one reads
   const Tables* tables = nullptr;  ///< null: those compiled in. Others were fitted without one GPU
 
   /// Fills both from the operations of a step and what each took.
@@ -44,12 +45,24 @@ struct TransferContext {
 Cost transfer(double measured_ns, double operation_ns, const work::Work& work, const KernelShape& shape,
               const Device& from, const Device& to, const TransferContext& context = {});
 
-/// The part of the same kernel alone: a kernel that moves `bytes` (0: not known) and took `measured_us`. A soft maximum of what
-/// memory takes, which follows the bandwidth, and of arithmetic and latency, which follow the rate its blocks can use.
+/// What a kernel moves, in bytes.
+struct Moved {
+  Moved(double all, double just_written = 0) : bytes(all), hot(just_written) {}  // NOLINT: most callers have bytes alone
+  double bytes = 0;  ///< 0: not known
+  double hot = 0;    ///< of those, what the kernel before it wrote: read from L2 as far as it fits
+};
+
+/// Of what a kernel of a step reads, what the kernel before it wrote: one operand, whole. Parameters, their gradients and an optimizer's state
+/// were written long before, and rows of a table are taken from anywhere.
+double just_written(const work::Work& work);
+/// The GPU as a kernel sees it that finds a part of what it reads in L2: with more bandwidth.
+Device with_l2_hits(const Moved& moved, const Device& device);
+
+/// The part of the same kernel alone. What memory takes follows the bandwidth, arithmetic and latency the rate its blocks can use.
 /// `from_gbs`: what streaming kernels reach on `from`; 0 for what its file says. Continuous, and never falls as the measured time
-/// grows or as a figure of `to` gets worse; 10 % more time gives at most 1.1^4 the answer, and 10 % where nothing changes kind.
-double same_kernel_us(double measured_us, double bytes, const KernelShape& shape, const Device& from, const Device& to,
-                      double from_gbs = 0);
+/// grows or as a figure of `to` gets worse; 10 % more time gives at most 1.5 times the answer. A kernel that goes there and back takes what it took.
+double same_kernel_us(double measured_us, const Moved& moved, const KernelShape& shape, const Device& from,
+                      const Device& to, double from_gbs = 0);
 /// What of a kernel's time no GPU shortens: the soft minimum of it and a microsecond.
 double kernel_start_us(double measured_us);
 /// What streaming kernels reach on `from`, in GB/s: from the element-wise work of a step that does not fit in L2, drawn to the device

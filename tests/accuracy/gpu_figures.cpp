@@ -100,6 +100,7 @@ int main(int argc, char** argv) {
   const Tables tables(files);
   TransferContext context;
   context.tables = &tables;
+  context.alone = true;
   std::string line;
   std::string out;
   while (std::getline(std::cin, line)) {

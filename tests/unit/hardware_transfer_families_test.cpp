@@ -141,6 +141,35 @@ TEST(TransferFamilies, RecurrentTimesNeverGrowWithABetterDevice) {
   }
 }
 
+// A convolution in NCHW on tensor cores costs the copies of the GPU it goes to: operands alone where its kernels write NCHW, the result too elsewhere, and
+// none without tensor cores.
+TEST(TransferFamilies, ConvolutionsPayForTheCopiesOfTheirGpu) {
+  const Device h200 = device("H200-SXM");
+  Work first(Family::kConvForward);
+  auto& c = std::get<work::Convolution>(first.kind);
+  c.input = {128, 64, 56, 56};
+  c.out_channels = 64, c.kernel_h = c.kernel_w = 3, c.out_h = c.out_w = 56;
+  first = with_dtype(first, Dtype::kFp16);
+  refresh(first);
+  const Work last = with_layout(first, true);
+  const auto extra = [&](const char* name) {
+    const auto moved = [&](const Work& w) {
+      const double here = predict(w, h200).ns;
+      return transfer(here, here, w, {}, h200, device(name)).ns;
+    };
+    return moved(first) - moved(last);
+  };
+  const auto copy = [&](const char* name) {
+    return predict(work::relayout_work(128 * 64 * 56 * 56, Dtype::kFp16), device(name)).ns;
+  };
+  for (const char* writes_nchw : {"A100-SXM4-80GB", "RTX-3090", "RTX-4090", "RTX-5090"}) {
+    EXPECT_NEAR(extra(writes_nchw) / copy(writes_nchw), 1, 0.4) << writes_nchw;
+  }
+  for (const char* copies_back : {"V100-SXM2-32GB", "T4", "H100-SXM5"}) {
+    EXPECT_NEAR(extra(copies_back) / copy(copies_back), 2, 0.5) << copies_back;
+  }
+}
+
 // Twice the lanes issue no more instructions.
 TEST(TransferFamilies, WideSmsGainLessThanTheirPeak) {
   const Device h200 = device("H200-SXM");
