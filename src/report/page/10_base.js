@@ -21,7 +21,7 @@ function svg(tag, attributes = {}, ...children) {
 const svgText = (text, attributes) => svg("text", attributes, String(text));
 
 const known = x => x !== null && x !== undefined;
-const ms = (x, digits = 2) => known(x) ? x.toFixed(Math.abs(x) >= 100 ? Math.min(1, digits) : digits) : "–";
+const ms = (x, digits = 2) => known(x) ? x.toFixed(digits) : "–";
 const pct = x => known(x) ? `${(100 * x).toFixed(1)} %` : "–";
 const gb = (x, digits = 2) => known(x) ? `${(x / 1e9).toFixed(digits)} GB` : "–";
 const times = x => known(x) ? `${x.toFixed(2)} ×` : "–";

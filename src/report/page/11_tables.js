@@ -101,7 +101,7 @@ function tabbed(node, label, parts, first) {
 // A bar in a column of bars: as long as its share of the longest one. Parts: [value, colour].
 function bar(parts, longest) {
   const width = value => `${100 * Math.max(0, value || 0) / (longest || 1)}%`;
-  return el("span", { class: "bar", "aria-hidden": "true" }, parts.map(([value, colour]) => el("i", { style: { width: width(value), background: colour } })));
+  return el("span", { class: "bar", "aria-hidden": "true" }, parts.filter(([value]) => value > 0).map(([value, colour]) => el("i", { style: { width: width(value), background: colour } })));
 }
 const bars = (name, rows, parts, head = null) => {
   const total = row => parts(row).reduce((sum, [value]) => sum + (value || 0), 0), longest = Math.max(0, ...(rows || []).map(total));

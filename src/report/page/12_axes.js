@@ -35,18 +35,20 @@ function chart(draw) {
 addEventListener("beforeprint", () => { document.documentElement.dataset.print = ""; redraws.forEach(redraw => redraw(true)); });
 addEventListener("afterprint", () => { delete document.documentElement.dataset.print; redraws.forEach(redraw => redraw(false)); });
 
-// Hides labels that would run into one shown before them. The important ones come first.
-function thin(labels, room = 6) {
-  const taken = [];
+// Hides labels that would run into one shown before them, and moves those into the frame that would leave it. The important ones come first.
+function thin(labels, frame = null, room = 6) {
+  const taken = [], edge = frame?.getBoundingClientRect();
   for (const label of labels) {
-    label.style.visibility = "";
-    const r = label.getBoundingClientRect();
+    label.style.visibility = label.style.marginLeft = "";
+    let r = label.getBoundingClientRect();
+    const over = edge ? Math.max(0, edge.left - r.left) - Math.max(0, r.right - edge.right) : 0;
+    if (over) { label.style.marginLeft = `${over}px`; r = label.getBoundingClientRect(); }
     const clash = taken.some(t => r.left < t.right + room && t.left < r.right + room && r.top < t.bottom && t.top < r.bottom);
     if (clash) label.style.visibility = "hidden"; else taken.push(r);
   }
 }
 function thinned(node, labels) {
-  const again = () => { if (node.clientWidth) thin(labels()); };
+  const again = () => { if (node.offsetWidth) thin(labels(), node); };
   new ResizeObserver(again).observe(node);
   redraws.push(() => requestAnimationFrame(again));
   return node;

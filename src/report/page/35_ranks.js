@@ -20,7 +20,7 @@ function ranksSection() {
     { name: "clock offset µs", get: r => r.offset_ns, show: offset, extra: true }, { name: "drift ppm", get: r => r.drift_ppm, show: r => ms(r.drift_ppm), extra: true }], job.ranks,
   { caption: "ranks", open: r => details([["file", String(r.file || "").split(/[/\\]/).pop()], ["begins", `${ms(r.start_ms)} ms after the first rank`], ["moves data", `${ms(r.transfer_ms)} ms`], ["on the critical path", `${ms(r.critical_ms)} ms`], ["clock", `${offset(r)} µs ahead of rank ${job.ranks[0].rank}`], ["straggler", late.filter(s => s.rank === r.rank).map(stragglerText).join(" ")]]) }));
   if (there.length < job.ranks.length) node.append(el("p", { class: "note" }, `${job.ranks.length - there.length} ranks lack this step.`));
-  if (job.clocks) node.append(el("p", { class: "note" }, `Clocks of ${plural(job.clocks.hosts, "host")}: collectives end within ${ms(job.clocks.end_spread_us)} µs of each other on aligned clocks, ${ms(job.clocks.raw_end_spread_us)} µs as recorded; ${job.clocks.violations_left} of ${job.clocks.violations_before} impossible orders are left.`));
+  if (job.clocks && job.collectives?.length) node.append(el("p", { class: "note" }, `Clocks of ${plural(job.clocks.hosts, "host")}: collectives end within ${ms(job.clocks.end_spread_us)} µs of each other on aligned clocks, ${ms(job.clocks.raw_end_spread_us)} µs as recorded; ${job.clocks.violations_left} of ${job.clocks.violations_before} impossible orders are left.`));
   const lanes = el("div", { id: "lanes" });
   node.append(lanes);
   waitsByCollective(node, job);

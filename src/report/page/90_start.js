@@ -7,7 +7,7 @@ pair(useSection(), rooflineSection());
 changes();
 waterfallSection();
 whereTimeGoes();
-const stepNode = section("timeline", "Timeline", `${data.rank === undefined ? "The" : `Rank ${data.rank}: the`} traced step, profiler included, above the predicted one without it. Click a task to see why it started when it did.`);
+const stepNode = section("timeline", "Timeline", `${data.rank === undefined ? "The" : `Rank ${data.rank}: the`} traced step, profiler included${data.declined ? "" : ", above the predicted one without it"}. Click a task to see why it started when it did.`);
 stepNode.append(el("details", { class: "keys" }, el("summary", {}, "Mouse and keys"), details([["wheel, + and −", "zoom the timeline under the pointer, or both: “zoom together”"], ["drag, arrow keys", "move"], ["click, Enter", "select the task; in the search box, the next match"], ["n, p", "next and previous task on the lane"], ["0, Home", "the whole step"], ["Escape", "select nothing"]])));
 const stepView = timelineView(stepNode, { id: "step", label: "the timeline" });
 memorySection();
