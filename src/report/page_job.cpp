@@ -23,7 +23,8 @@ std::vector<Shown> shown_tasks(const ranks::JobGraph& job) {
     for (const Rendezvous::Part& p : meeting.parts) {
       if (!p.arrive.valid()) continue;
       const bool split = p.tail.valid();
-      out[p.arrive.index()] = {p.start, split ? p.wait : p.end - p.start, split ? TaskKind::kWait : TaskKind::kCollective};
+      out[p.arrive.index()] = {p.start, split ? p.wait : p.end - p.start,
+                               split ? TaskKind::kWait : TaskKind::kCollective};
       if (split) out[p.tail.index()] = {p.start + p.wait, p.transfer, TaskKind::kCollective};
     }
   }
