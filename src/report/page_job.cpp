@@ -19,12 +19,15 @@ std::vector<Shown> shown_tasks(const ranks::JobGraph& job) {
   const Graph& g = job.graph;
   std::vector<Shown> out(g.size());
   for (std::size_t t = 0; t < g.size(); ++t) out[t] = {g.measured[t], g.cost[t], g.kind[t]};
+  std::vector<Ns> waited(g.size(), -1);
   for (const Rendezvous& meeting : job.collectives) {
     for (const Rendezvous::Part& p : meeting.parts) {
-      if (!p.arrive.valid()) continue;
+      // A kernel that is part of several meetings waits for the last of them.
+      if (!p.arrive.valid() || p.wait < waited[p.arrive.index()]) continue;
+      waited[p.arrive.index()] = p.wait;
       const bool split = p.tail.valid();
-      out[p.arrive.index()] = {p.start, split ? p.wait : p.end - p.start,
-                               split ? TaskKind::kWait : TaskKind::kCollective};
+      const TaskKind kind = split ? TaskKind::kWait : TaskKind::kCollective;
+      out[p.arrive.index()] = {p.start, split ? p.wait : p.end - p.start, kind};
       if (split) out[p.tail.index()] = {p.start + p.wait, p.transfer, TaskKind::kCollective};
     }
   }

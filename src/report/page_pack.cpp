@@ -137,7 +137,7 @@ Result<std::string> pack_timelines(const trace::Trace& trace, const std::vector<
   }
   if (job != nullptr) {
     const ranks::JobGraph& all = job->step->graph;
-    add("all ranks as traced, on one clock", all.graph, all.graph.traced, job_columns(*job, names),
+    add("for all ranks, as traced, on one clock", all.graph, all.graph.traced, job_columns(*job, names),
         [&](std::size_t lane) -> std::optional<std::int64_t> {
           const std::uint32_t rank = all.rank_of_lane[lane];
           return rank == kNone ? std::nullopt : std::optional(job->job->ranks[rank].rank);

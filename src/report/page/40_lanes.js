@@ -49,3 +49,16 @@ function waitedFor(line, t) {
   }
   return null;
 }
+// All waits of a job that were for another rank, found once.
+function meetingsOf(line) {
+  if (line.meetings) return line.meetings;
+  line.meetings = [];
+  for (const lane of line.lanes.filter(one => one.kind === LANE.gpu)) {
+    for (let t = lane.begin; t < lane.end; ++t) {
+      if ((line.kind[t] & 15) !== 3 || !line.length[t]) continue;
+      const from = waitedFor(line, t);
+      if (from !== null) line.meetings.push({ t, lane, from, other: laneOf(line, from) });
+    }
+  }
+  return line.meetings;
+}

@@ -128,35 +128,29 @@ function lanePaint(v, c, panel, row, y, x, width) {
   c.fillStyle = v.colour.soft;
   c.fillText(fitted(c, row.name || lane.name, name.width), name.x, name.y - v.top + name.height / 2 + 0.5);
 }
-const middleOf = (v, panel, t) => {
-  const row = panel.rows.find(r => r.lane && r.lane.begin <= t && t < r.lane.end);
+const middleOf = (v, panel, lane) => {
+  const row = panel.rows.find(r => r.lane === lane);
   return row ? row.y - v.top + row.height - BAR / 2 : null;
 };
 // Who waits for whom: from the rank that came last to those that waited for it, where the wait is wide enough to be seen.
 function waits(v, c, panel, x, width) {
-  const { line } = panel;
+  const { line } = panel, middles = new Map(panel.rows.filter(r => r.lane).map(r => [r.lane, r.y - v.top + r.height - BAR / 2]));
   c.strokeStyle = c.fillStyle = v.colour.bad;
   c.lineWidth = 1;
-  for (const row of panel.rows) {
-    if (!row.lane || row.lane.kind !== LANE.gpu) continue;
-    for (let i = firstAfter(line, row.lane, panel.from); i < row.lane.end - row.lane.begin; ++i) {
-      const t = taskAt(row.lane, i), end = line.start[t] + line.length[t];
-      if (line.start[t] > panel.to) break;
-      if ((line.kind[t] & 15) !== 3 || x(end) - x(line.start[t]) < 3 || x(end) > width) continue;
-      const from = waitedFor(line, t), y0 = from === null ? null : middleOf(v, panel, from), y1 = row.y - v.top + row.height - BAR / 2;
-      if (y0 === null) continue;
-      const x1 = x(end), x0 = Math.max(v.gutter, Math.min(x1, x(line.start[from]))), down = y1 > y0 ? 1 : -1;
-      c.globalAlpha = 0.6;
-      c.beginPath();
-      c.moveTo(x0, y0);
-      c.lineTo(x1, y1 - down * 10);
-      c.stroke();
-      c.beginPath();
-      c.moveTo(x1, y1 - down * 6);
-      c.lineTo(x1 - 3.5, y1 - down * 12);
-      c.lineTo(x1 + 3.5, y1 - down * 12);
-      c.fill();
-    }
+  c.globalAlpha = 0.6;
+  for (const { t, lane, from, other } of meetingsOf(line)) {
+    const begin = x(line.start[t]), end = x(line.start[t] + line.length[t]), y0 = middles.get(other), y1 = middles.get(lane);
+    if (end - begin < 3 || end > width || end < v.gutter || y0 === undefined || y1 === undefined) continue;
+    const down = y1 > y0 ? 1 : -1;
+    c.beginPath();
+    c.moveTo(Math.max(v.gutter, Math.min(end, x(line.start[from]))), y0);
+    c.lineTo(end, y1 - down * 10);
+    c.stroke();
+    c.beginPath();
+    c.moveTo(end, y1 - down * 6);
+    c.lineTo(end - 3.5, y1 - down * 12);
+    c.lineTo(end + 3.5, y1 - down * 12);
+    c.fill();
   }
   c.globalAlpha = 1;
 }
@@ -167,7 +161,7 @@ function chain(v, c, panel, x) {
   c.lineWidth = 1.5;
   let t = v.picked.t;
   for (let n = 0; n < 12 && line.cause[t]; ++n) {
-    const from = t - line.cause[t], y0 = middleOf(v, panel, t), y1 = middleOf(v, panel, from);
+    const from = t - line.cause[t], y0 = middleOf(v, panel, laneOf(line, t)), y1 = middleOf(v, panel, laneOf(line, from));
     if (y0 === null || y1 === null) break;
     c.globalAlpha = 1 - n / 14;
     c.beginPath();

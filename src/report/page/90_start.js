@@ -25,6 +25,6 @@ async function loadTimelines() {
   document.documentElement.dataset.timeline = String(Math.round(performance.now()));
   // For scripts that look at the page: benchmarks and tests.
   const { v } = stepView, view = { get from() { return v.panels[0].from; }, get to() { return v.panels[0].to; }, get top() { return v.top; } };
-  window.foretrace = { ...stepView, view, panels: v.panels, tasks: own.map(line => line.tasks), rows: () => v.panels.reduce((sum, p) => sum + p.rows.length, 0), job: jobView };
+  window.foretrace = { ...stepView, clamp: (from, to) => stepView.clamp(v.panels[0], from, to), view, panels: v.panels, tasks: own.map(line => line.tasks), rows: () => v.panels.reduce((sum, p) => sum + p.rows.length, 0), job: jobView };
 }
 addEventListener("DOMContentLoaded", () => requestAnimationFrame(() => setTimeout(loadTimelines, 0)));
