@@ -68,9 +68,11 @@ function stacked(memory) {
     let free = 0;
     for (const [at, name] of [[0, "forward"], [memory.backward_from, "backward"], [memory.update_from, "update"]]) {
       drawn.append(svg("line", { x1: x(at), x2: x(at), y1: above, y2: height - bottom, class: "border" }));
-      if (x(at) < free || x(at) + 7 * name.length > width) continue;
-      drawn.append(svgText(name, { x: x(at) + 3, y: height - 8, class: "soft" }));
-      free = x(at) + 7.5 * name.length + 6;
+      // To the right of its line, or to the left where the chart ends.
+      const wide = 7.5 * name.length, begin = x(at) + 3 + wide > width ? x(at) - 3 - wide : x(at) + 3;
+      if (begin < free) continue;
+      drawn.append(svgText(name, { x: begin, y: height - 8, class: "soft" }));
+      free = begin + wide + 6;
     }
     const peak = x(memory.peak_at), right_half = peak > width / 2;
     drawn.append(svg("line", { x1: peak, x2: peak, y1: above - 4, y2: height - bottom, style: "stroke:var(--bad);stroke-dasharray:4 3" }),

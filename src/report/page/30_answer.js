@@ -68,7 +68,7 @@ function useSection() {
   if (path) node.append(shares("On the critical path", one(path, [["gpu", "GPU", "var(--forward)"], ["cpu", "CPU", "var(--backward)"], ["communication", "communication", "var(--communication)"], ["waits", "latencies and gaps", "var(--line)"]])));
   const list = (summary.phases || []).filter(p => p.gpu_ms > 0);
   if (list.length) {
-    node.append(el("h3", {}, "GPU time by phase"), table([{ name: "phase", get: r => r.phase, show: r => el("span", {}, swatch(phaseColour[r.phase]), r.phase), text: true }, { name: "GPU ms", get: r => r.gpu_ms, show: r => ms(r.gpu_ms, 2) },
+    node.append(el("h3", {}, "GPU time by phase"), el("p", { class: "note" }, "Of the traced step; kernels take as long without the profiler."), table([{ name: "phase", get: r => r.phase, show: r => el("span", {}, swatch(phaseColour[r.phase]), r.phase), text: true }, { name: "GPU ms", get: r => r.gpu_ms, show: r => ms(r.gpu_ms, 2) },
       bars("", list, r => [[r.gpu_ms, phaseColour[r.phase]]]), { name: "TFLOP/s", get: r => r.achieved_tflops, show: r => known(r.achieved_tflops) ? r.achieved_tflops.toFixed(1) : "–", extra: true }, { name: "MFU", get: r => r.mfu, show: r => pct(r.mfu) }], list, { caption: "phases" }));
   }
   return node;
