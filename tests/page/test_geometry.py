@@ -70,6 +70,18 @@ class GeometryTest(unittest.TestCase):
 
         self.each(check)
 
+    def test_on_paper(self):
+        for name in PAGES:
+            with self.subTest(name):
+                page = self.browser.open(self.pages[name], width=718, height=1040, dark=True)  # A4 within Chromium's margins
+                page.call("Emulation.setEmulatedMedia", media="print")
+                page.run("dispatchEvent(new Event('beforeprint'))")
+                page.frame()
+                page.frame()
+                self.assertEqual(page.run("getComputedStyle(document.body).backgroundColor"), "rgb(255, 255, 255)", "paper is light")
+                self.assertEqual(page.run(PROBLEMS), [])
+                page.close()
+
     def assert_tip_is_inside(self, page: Page) -> bool:
         box = page.run("(() => { const t = document.getElementById('tip'); if (t.hidden) return null; const r = t.getBoundingClientRect(); return [r.left, r.top, innerWidth - r.right, innerHeight - r.bottom, t.scrollHeight - t.clientHeight]; })()")
         if box is None:

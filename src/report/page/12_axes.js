@@ -23,13 +23,13 @@ const PAPER = 700, redraws = [];
 function chart(draw) {
   const box = el("div", { class: "chart" });
   let drawn = 0;
-  const show = width => {
+  const show = (width, printing = false) => {
     if (!width || width === drawn) return;
     drawn = width;
-    box.replaceChildren(draw(width));
+    box.replaceChildren(draw(width, printing));
   };
   new ResizeObserver(() => show(Math.round(box.clientWidth))).observe(box);
-  redraws.push(printing => show(printing ? PAPER : Math.round(box.clientWidth)));
+  redraws.push(printing => show(printing ? PAPER : Math.round(box.clientWidth), printing));
   return box;
 }
 addEventListener("beforeprint", () => { document.documentElement.dataset.print = ""; redraws.forEach(redraw => redraw(true)); });

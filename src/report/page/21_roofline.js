@@ -6,8 +6,8 @@ function roofline(roof, step) {
   const points = measurable(roof), peak = Math.max(...ROOFS.map(([, key]) => roof[key] || 0), 1e-3);
   const xs = points.map(p => Math.log10(p.x)).concat([0, 3]), ys = points.map(p => Math.log10(p.y)).concat([Math.log10(peak * 1.6)]);
   const x0 = Math.floor(Math.min(...xs)), x1 = Math.ceil(Math.max(...xs)), y1 = Math.max(...ys), y0 = Math.floor(Math.max(Math.min(...ys), y1 - 6));
-  return chart(width => {
-    const height = Math.min(400, Math.max(280, width * 0.55)), left = 50, right = 14, bottom = 42, top = 22;
+  return chart((width, printing) => {
+    const height = printing ? 250 : Math.min(400, Math.max(280, width * 0.55)), left = 50, right = 14, bottom = 42, top = 22;
     const x = v => left + (width - left - right) * (Math.log10(v) - x0) / (x1 - x0), y = v => top + (height - bottom - top) * (1 - (Math.max(y0, Math.log10(v)) - y0) / (y1 - y0));
     const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "roofline of the operations" });
     for (let e = x0; e <= x1; ++e) {

@@ -26,7 +26,7 @@ function throughputFigure() {
 }
 function memoryFigure() {
   const peak = data.memory?.peak_bytes ?? summary.memory?.[0]?.allocated_bytes;
-  return known(peak) ? figure("Peak memory", gb(peak), data.memory?.peak_operation ? `in ${shorten(data.memory.peak_operation, 40)}` : "") : null;
+  return known(peak) ? figure("Peak memory", gb(peak), data.memory?.peak_operation ? `in ${shorten(data.memory.peak_operation, 40).replaceAll("::", "::\u200b")}` : "") : null;
 }
 function bestFigure() {
   if (!data.best) return null;

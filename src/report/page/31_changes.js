@@ -15,9 +15,9 @@ function predictedBefore(r) {
 // All bands on one logarithmic axis, so that none is cut off.
 function bandScale(rows) {
   const all = rows.flatMap(r => [r.low_ms ?? r.ms, r.high_ms ?? r.ms]).concat(data.today_ms).filter(v => v > 0);
-  const low = Math.min(...all) / 1.04, high = Math.max(...all) * 1.04, at = v => `${100 * Math.log(Math.max(low, v) / low) / Math.log(high / low)}%`;
-  const ticks = logTicks(low, high, 4);
-  const labels = [el("i", { class: "tick today", style: { left: at(data.today_ms) } }, `today ${ms(data.today_ms, 0)}`), ...ticks.map(v => el("i", { class: "tick", style: { left: at(v) } }, tickText(v)))];
+  const low = Math.min(...all) / 1.04, high = Math.max(...all) * 1.04, share = v => Math.log(Math.max(low, v) / low) / Math.log(high / low), at = v => `${100 * share(v)}%`;
+  const ticks = logTicks(low, high, 4), ends = [ticks[0], ticks[ticks.length - 1]].filter(v => Math.abs(share(v) - share(data.today_ms)) > 0.35);
+  const labels = [el("i", { class: "tick today", style: { left: at(data.today_ms) } }, `today ${ms(data.today_ms, 0)}`), ...ticks.map(v => el("i", { class: ends.includes(v) ? "tick end" : "tick", style: { left: at(v) } }, tickText(v)))];
   const axis = thinned(el("span", { class: "axis", "aria-hidden": "true" }, labels), () => labels);
   const draw = r => el("span", { class: "band", "aria-hidden": "true" }, el("i", { class: "now", style: { left: at(data.today_ms) } }), ticks.map(v => el("i", { class: "grid", style: { left: at(v) } })),
     el("i", { class: "span", style: { left: at(r.low_ms ?? r.ms), width: `calc(${at(r.high_ms ?? r.ms)} - ${at(r.low_ms ?? r.ms)})` } }), el("i", { class: "dot", style: { left: at(r.ms) } }));
