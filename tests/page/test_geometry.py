@@ -136,13 +136,13 @@ class GeometryTest(unittest.TestCase):
             for slider in page.run("[...document.querySelectorAll('.slider')].map(s => s.dataset.slider)"):
                 names, values, marks, thumb, tick = page.run(f"""(() => {{
                   const s = document.querySelector('[data-slider="{slider}"]'), seen = list => [...list].filter(x => x.style.visibility !== 'hidden').length, input = s.querySelector('input');
-                  input.value = input.max; input.dispatchEvent(new Event('input'));
-                  return [seen(s.querySelectorAll('.ticks i')), seen(s.querySelectorAll('.value')), s.querySelectorAll('.ticks b').length, s.querySelector('.here').getBoundingClientRect().left + 7.5, [...s.querySelectorAll('.ticks b')].pop().getBoundingClientRect().left];
+                  input.value = input.max; input.dispatchEvent(new Event('input'));  // the thumb is 18 wide
+                  return [seen(s.querySelectorAll('.ticks i')), seen(s.querySelectorAll('.value')), s.querySelectorAll('.ticks b').length, input.getBoundingClientRect().right - 9, [...s.querySelectorAll('.ticks b')].pop().getBoundingClientRect().left];
                 }})()""")
                 self.assertGreaterEqual(names, 2)
                 self.assertGreaterEqual(values, 2)
                 self.assertEqual(marks, page.run(f"Number(document.querySelector('[data-slider=\"{slider}\"] input').max) + 1"))
-                self.assertAlmostEqual(thumb, tick, delta=2, msg="the mark is not under its answer")
+                self.assertAlmostEqual(thumb, tick, delta=2, msg="the mark is not under the thumb")
 
         self.each(check)
 
