@@ -28,6 +28,8 @@ const times = x => known(x) ? `${x.toFixed(2)} ×` : "–";
 const range = (low, high) => `${ms(low)} … ${ms(high)}`;
 const plural = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 const shorten = (text, most = 90) => text.length <= most ? text : `${text.slice(0, most * 2 / 3)}…${text.slice(-most / 3)}`;
+// A name as a cell of a table shows it; the opened row has all of it.
+const cellName = text => shorten(String(text), 90);
 // A demangled kernel name without what only fills the line.
 function kernelName(name) {
   if (name.length > 2000) name = name.slice(0, 2000);

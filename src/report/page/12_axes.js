@@ -2,7 +2,7 @@
 
 const tip = el("div", { id: "tip", hidden: true });
 document.body.append(tip);
-// Beside the pointer, on whichever side there is room.
+// Next to the pointer, on the side that has room.
 function showTip(x, y, ...content) {
   tip.replaceChildren(...content);
   tip.hidden = false;
@@ -54,14 +54,15 @@ function thinned(node, labels) {
   return node;
 }
 
-// Round numbers from low to high on a logarithmic axis: as many as are wanted, or a few more.
+// Round numbers from low to high on a logarithmic axis: as many as are wanted or a few more, fewer where the axis is short.
 function logTicks(low, high, wanted = 5) {
+  let out = [];
   for (const steps of [[1], [1, 3], [1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 8]]) {
-    const out = [];
+    out = [];
     for (let e = Math.floor(Math.log10(low)) - 1; e <= Math.ceil(Math.log10(high)); ++e) for (const s of steps) { const v = s * 10 ** e; if (v >= low * 0.999 && v <= high * 1.001) out.push(v); }
     if (out.length >= wanted) return out;
   }
-  return [low, high];
+  return out.length > 1 ? out : [low, high];
 }
 function linearTicks(high, wanted = 5) {
   const unit = 10 ** Math.floor(Math.log10(high / wanted)), step = [1, 2, 5, 10].map(k => k * unit).find(k => high / k <= wanted) || high;

@@ -47,7 +47,7 @@ function rooflineSection() {
   const shown = measurable(roof).map(p => p.o);
   const node = section("roofline", "Roofline", `How near the kernels of each operation come to what ${roof.device || "the GPU"} can do. A circle's area is their time.`);
   node.append(roofline(roof, summary.achieved_tflops), el("details", {}, el("summary", {}, `${shown.length} operations as a table`),
-    table([{ name: "operation", get: o => o.operation || "–", text: true, long: true }, { name: "family", get: o => o.family, text: true, extra: true }, { name: "type", get: o => o.dtype, text: true },
+    table([{ name: "operation", get: o => o.operation || "–", show: o => cellName(o.operation || "–"), text: true, long: true }, { name: "family", get: o => o.family, text: true, extra: true }, { name: "type", get: o => o.dtype, text: true },
       { name: "ms", get: o => o.ms, show: o => ms(o.ms, 3) }, { name: "kernels", get: o => o.calls, extra: true }, { name: "FLOP/byte", get: o => o.flops / o.bytes, show: o => (o.flops / o.bytes).toFixed(2), extra: true },
       { name: "TFLOP/s", get: o => o.flops / o.ms, show: o => (o.flops / o.ms / 1e9).toFixed(2) }, { name: "GB/s", get: o => o.bytes / o.ms, show: o => (o.bytes / o.ms / 1e6).toFixed(0), extra: true },
       { name: "of the roof", get: o => o.share_of_roof, show: o => pct(o.share_of_roof) }], shown,

@@ -42,12 +42,12 @@ function profilerLine() {
   const added = summary.traced_ms - data.today_ms;
   if (data.declined || !known(data.today_ms)) return null;
   const much = added > 0.0005 * data.today_ms ? `The profiler added ${ms(added)} ms to the recorded step (${ms(summary.traced_ms)} ms).` : "The profiler added nothing that shows.";
-  return known(summary.measured_ms) ? much : `${much} The step without it is estimated; a measured one (--measured-ms) makes every figure here surer.`;
+  return known(summary.measured_ms) ? much : `${much} The step without it is estimated; a measured one (--measured-ms) makes every figure more certain.`;
 }
 
 function answer() {
   head();
-  const node = document.getElementById("answer"), verdict = summary.unprofiled_bottleneck ?? (data.declined ? summary.bottleneck : null);
+  const node = document.getElementById("answer"), verdict = data.declined ? summary.bottleneck : summary.unprofiled_bottleneck;
   navigation.append(el("a", { href: "#answer" }, "Answer"));
   const title = el(data.compare ? "h2" : "h1", {}, data.answer);
   node.querySelector("h1").replaceWith(title);
@@ -58,9 +58,8 @@ function answer() {
 
 // Where the time of the step without the profiler goes, and how well each phase uses the GPU.
 function useSection() {
-  const parts = summary.unprofiled_breakdown ?? summary.breakdown, path = summary.unprofiled_breakdown ? summary.unprofiled_critical_path : summary.critical_path;
+  const traced = Boolean(data.declined) || !summary.unprofiled_breakdown, parts = traced ? summary.breakdown : summary.unprofiled_breakdown, path = traced ? summary.critical_path : summary.unprofiled_critical_path;
   if (!parts && !summary.phases?.length) return null;
-  const traced = !summary.unprofiled_breakdown;
   const node = section("use", "What the step does", traced ? "Of the traced step, profiler included." : "Of the step without the profiler.", "Use");
   const one = (from, names) => names.map(([key, name, colour]) => [name, (from[`${key}_pct`] ?? 0) / 100, colour, `${ms(from[`${key}_ms`])} ms`]);
   if (parts) node.append(shares("Working at each moment", one(parts, [["gpu_only", "GPU only", "var(--forward)"], ["both", "CPU and GPU", "var(--optimizer)"], ["cpu_only", "CPU only", "var(--backward)"], ["idle", "nothing", "var(--line)"]])));

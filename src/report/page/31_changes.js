@@ -38,7 +38,7 @@ function changes() {
   if (answered.length) {
     const scale = bandScale(answered);
     node.append(table([
-      { name: "change", get: r => r.whatif, text: true, long: true },
+      { name: "change", get: r => r.whatif, show: r => cellName(r.whatif), text: true, long: true },
       { name: "ms", get: r => r.ms, show: r => ms(r.ms) },
       { name: "10 % … 90 %", get: r => r.low_ms, show: r => range(r.low_ms, r.high_ms), extra: true },
       { name: "band", get: r => r.high_ms - r.low_ms, show: scale.draw, kind: "bandcell", head: scale.axis },
@@ -61,7 +61,7 @@ function waterfallSection() {
 
 // What a change is: how to switch it on, what it assumes, what it leaves out, how it fared before.
 function openChange(r) {
-  const rows = [["band", `${range(r.low_ms, r.high_ms)} ms`], ["peak memory", known(r.peak_bytes) ? gb(r.peak_bytes) : null], ["effort", r.effort]];
+  const rows = [["change", r.whatif.length > 60 ? r.whatif : null], ["band", `${range(r.low_ms, r.high_ms)} ms`], ["peak memory", known(r.peak_bytes) ? gb(r.peak_bytes) : null], ["effort", r.effort]];
   if (r.code) rows.push(["switched on by", el("pre", {}, r.code)]);
   rows.push(["costs", r.origin ? `${r.origin}${r.validated ? "" : ", not validated"}` : null]);
   for (const name of new Set(partsOf(r.whatif))) {

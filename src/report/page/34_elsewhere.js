@@ -6,7 +6,7 @@ function memorySection() {
   if (!memory.held?.length) return;
   const kinds = memory.kinds.map(k => k.kind), colour = kind => colours[Math.max(0, kinds.indexOf(kind)) % colours.length];
   node.append(el("h3", {}, "What the peak holds"), el("p", { class: "note" }, `${gb(memory.start_bytes)} was there when the step began; below, what the step allocated and still held then.${memory.held_rest_blocks ? ` ${memory.held_rest_blocks} smaller blocks hold ${gb(memory.held_rest_bytes)} more.` : ""}`),
-    table([{ name: "layer", get: r => r.layer || "–", text: true, long: true }, { name: "operation", get: r => r.operation || "–", text: true, long: true, extra: true }, { name: "kind", get: r => r.kind, text: true, extra: true },
+    table([{ name: "layer", get: r => r.layer || "–", show: r => cellName(r.layer || "–"), text: true, long: true }, { name: "operation", get: r => r.operation || "–", show: r => cellName(r.operation || "–"), text: true, long: true, extra: true }, { name: "kind", get: r => r.kind, text: true, extra: true },
       { name: "GB", get: r => r.bytes, show: r => (r.bytes / 1e9).toFixed(3) }, bars("", memory.held, r => [[r.bytes, colour(r.kind)]]), { name: "blocks", get: r => r.blocks, extra: true }], memory.held,
     { caption: "held at the peak", search: memory.held.length > 8, limit: 12, open: r => openTasks(r.layer || r.operation, [["operation", r.operation], ["kind", r.kind], ["blocks", r.blocks]]) }));
 }
