@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from browser import Browser, Page, chromium
 from geometry import PROBLEMS
-from test_page import EXAMPLE, ROOT, report
+from pages import EXAMPLE, ROOT, report
 
 DATA = ROOT / "data"
 PAGES: dict[str, list[str | Path]] = {
