@@ -252,6 +252,10 @@ Result<std::shared_ptr<const RanksStep>> open_ranks_step(const ranks::Job& job, 
 
 Result<RanksReport> analyse_ranks(const ranks::Job& job, const RanksOptions& options) {
   FORETRACE_TRY(const RanksStep s, ranks_step(job, options));
+  return ranks_report(job, s, options);
+}
+
+RanksReport ranks_report(const ranks::Job& job, const RanksStep& s, const RanksOptions& options) {
   RanksReport out;
   out.step = s.steps.steps[s.chosen].name;
   out.step_number = s.steps.steps[s.chosen].number;

@@ -3,7 +3,6 @@
 #include "cli/inputs.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/analysis/ranks.hpp"
 #include "foretrace/compare/compare.hpp"
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/ranks/job.hpp"
@@ -23,17 +22,6 @@ std::string command_line(const Values& values, const std::string& output) {
     if (const std::optional<std::string> given = values.text(name)) out += fmt::format(" --{} {}", name, *given);
   }
   return out + " -o " + output;
-}
-
-// All ranks of the job, as JSON; empty, with a note, where they cannot be shown together.
-std::string ranks_json(const std::vector<std::string>& files, const Request& request) {
-  const auto analysed = [&]() -> Result<analysis::RanksReport> {
-    FORETRACE_TRY(const ranks::Job job, ranks::load_job(files, request.load));
-    return analysis::analyse_ranks(job, {.step = request.values.integer("step"), .threads = request.load.threads});
-  }();
-  if (analysed) return report::to_json(*analysed);
-  request.note("the ranks are not shown: " + analysed.error().message);
-  return {};
 }
 
 Result<Answer> run_report(const Request& request) {
@@ -57,7 +45,15 @@ Result<Answer> run_report(const Request& request) {
   shown.command = command_line(values, path);
   FORETRACE_TRY(const std::vector<std::string> files, locate_traces(given.traces, request.load));
   FORETRACE_TRY(const trace::Trace trace, load_one(given.traces, request));
-  if (files.size() > 1) shown.ranks_json = ranks_json(files, request);
+  std::optional<ranks::Job> job;
+  if (files.size() > 1) {
+    if (Result<ranks::Job> loaded = ranks::load_job(files, request.load)) {
+      job = std::move(*loaded);
+      options.job = &*job;
+    } else {
+      request.note("the ranks are not shown: " + loaded.error().message);
+    }
+  }
   if (!values.all("before").empty()) {
     FORETRACE_TRY(const std::vector<trace::Trace> old, load_recordings(values.all("before"), request, "--before"));
     compare::Options how;
@@ -67,6 +63,7 @@ Result<Answer> run_report(const Request& request) {
     shown.compare_json = report::to_json(difference);
   }
   FORETRACE_TRY(const overview::Overview all, overview::make_overview(trace, options));
+  if (!all.no_job.empty()) request.note("the ranks are not shown: " + all.no_job);
   FORETRACE_TRY(const report::Page page, report::make_page(all, shown));
   if (path == "-") return Answer{page.html};
   FORETRACE_TRY_VOID(write_output(path, nullptr, page.html));

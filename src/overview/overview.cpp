@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "foretrace/whatif/parallel.hpp"
+#include "overview/operations.hpp"
 
 namespace foretrace::overview {
 
@@ -90,6 +91,17 @@ Result<analysis::Baseline> baseline_of(const trace::Trace& trace, const analysis
   return analysis::make_baseline(trace, step.step(), step.replayed->graph, options.measurements);
 }
 
+void look_at_ranks(Overview& o, const OverviewOptions& options) {
+  if (options.job == nullptr) return;
+  const analysis::RanksOptions how{.step = options.step, .threads = options.threads};
+  Result<std::shared_ptr<const analysis::RanksStep>> step = analysis::open_ranks_step(*options.job, how);
+  if (!step) {
+    o.no_job = step.error().message;
+    return;
+  }
+  o.job = JobOverview{options.job, analysis::ranks_report(*options.job, **step, how), *step};
+}
+
 }  // namespace
 
 Result<Overview> make_overview(const trace::Trace& trace, const OverviewOptions& options) {
@@ -98,6 +110,7 @@ Result<Overview> make_overview(const trace::Trace& trace, const OverviewOptions&
   Overview o;
   o.trace = &trace;
   FORETRACE_TRY(o.summary, analysis::summarise(trace, step, {options.step, {}, options.measurements}));
+  look_at_ranks(o, options);
   Result<analysis::Baseline> baseline = baseline_of(trace, step, options);
   if (step.replayed) o.traced = std::move(*step.replayed);
   if (!baseline) {
@@ -106,6 +119,7 @@ Result<Overview> make_overview(const trace::Trace& trace, const OverviewOptions&
     return o;
   }
   o.baseline = std::move(*baseline);
+  o.operations = operations_of(*o.baseline);
   predict_changes(o, std::move(asked), options);
   predict_elsewhere(o, options);
   return o;

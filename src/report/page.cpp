@@ -4,6 +4,7 @@
 #include "base/readable.hpp"
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/analysis/gpus.hpp"
+#include "foretrace/analysis/ranks.hpp"
 #include "foretrace/analysis/summary.hpp"
 #include "foretrace/report/export.hpp"
 #include "foretrace/report/report.hpp"
@@ -31,15 +32,29 @@ std::string stack_text(const Overview& o) {
   return out;
 }
 
+// Everything but the section about the ranks is about one of them.
+std::optional<std::int64_t> own_rank(const Overview& o) {
+  if (!o.job) return std::nullopt;
+  for (const ranks::Rank& r : o.job->job->ranks) {
+    if (r.trace.path == o.trace->path) return r.rank;
+  }
+  return std::nullopt;
+}
+
+std::string whose(const Overview& o) {
+  const std::optional<std::int64_t> rank = own_rank(o);
+  return rank ? fmt::format(" on rank {} of {}", *rank, o.job->report.world_size) : std::string();
+}
+
 std::string answer(const Overview& o) {
   if (!o.baseline) {
-    return fmt::format("The step takes {} ms as traced; nothing can be predicted from it: {}.",
-                       short_ms(o.summary.step_duration()), o.declined);
+    return fmt::format("The step takes {} ms{} as traced; nothing can be predicted from it: {}.",
+                       short_ms(o.summary.step_duration()), whose(o), o.declined);
   }
   std::string bound = o.baseline->figures.verdict.unprofiled.sentence();
   bound = bound.substr(0, bound.find(':'));
   std::string out =
-      fmt::format("Today a step takes {} ms{}{}", short_ms(o.today()),
+      fmt::format("Today a step takes {} ms{}{}{}", short_ms(o.today()), whose(o),
                   o.baseline->figures.measured ? "" : " without the profiler", bound.empty() ? "" : ", " + bound);
   if (o.best) {
     out += fmt::format("; {} {} ms [{} to {}] with {}", o.stack_was_asked ? "predicted:" : "the best found is",
@@ -86,19 +101,23 @@ void write_assumptions(JsonWriter& json) {
   json.end_object();
 }
 
+// The header names the file; where it was stored tells a reader nothing.
+std::string file_name(const std::string& path) { return path.substr(path.find_last_of("/\\") + 1); }
+
 std::string page_json(const Overview& o, const PageOptions& options) {
   std::string out;
   JsonWriter json(out, 1);
   json.begin_object().member("schema", 1).member("version", version()).member("command", options.command);
-  json.member("file", o.trace->path).key("summary").raw(to_json(o.summary));
-  if (!options.ranks_json.empty()) json.key("ranks").raw(options.ranks_json);
+  json.member("file", file_name(o.trace->path)).key("summary").raw(to_json(o.summary));
+  if (o.job) json.key("ranks").raw(to_json(o.job->report));
+  if (const std::optional<std::int64_t> rank = own_rank(o)) json.member("rank", *rank);
   if (!options.compare_json.empty()) json.key("compare").raw(options.compare_json);
   json.member("answer", answer(o));
   if (o.baseline) {
     write_predictions(json, o);
     write_track_record(json);
     write_assumptions(json);
-    write_roofline(json, *o.baseline);
+    write_roofline(json, o);
     write_memory(json, *o.baseline);
   } else {
     json.member("declined", o.declined);
@@ -108,11 +127,13 @@ std::string page_json(const Overview& o, const PageOptions& options) {
 }
 
 Result<std::string> pack(const Overview& o) {
-  if (!o.traced) return std::string();
-  if (!o.predicted) return pack_timelines(*o.trace, {{"as measured", &*o.traced, true}});
-  return pack_timelines(*o.trace,
-                        {{"as measured, profiler included", &*o.traced, true},
-                         {o.best ? "predicted with " + stack_text(o) : "without the profiler", &*o.predicted}});
+  std::vector<PackedTimeline> timelines;
+  if (o.traced) timelines.push_back({"as traced, with the profiler", &*o.traced, true});
+  if (o.traced && o.predicted) {
+    timelines.push_back({o.best ? "predicted with " + stack_text(o) : "without the profiler", &*o.predicted});
+  }
+  if (timelines.empty() && !o.job) return std::string();
+  return pack_timelines(*o.trace, timelines, o.job ? &*o.job : nullptr);
 }
 
 // `text` with each of `characters` replaced by the entry of `replacements` at the same place.
@@ -134,7 +155,6 @@ std::string html(const std::string& json, const std::string& pack, const std::st
   std::string css, js;
   for (const DataFile& file : data_files_in("report/page", ".css")) css += file.text;
   for (const DataFile& file : data_files_in("report/page", ".js")) js += file.text;
-  std::string title = path.substr(path.find_last_of('/') + 1);
   std::string_view rest = data_files_in("report/page", ".html").front().text;
   std::string out;
   out.reserve(json.size() + pack.size() + css.size() + js.size() + rest.size());
@@ -146,7 +166,7 @@ std::string html(const std::string& json, const std::string& pack, const std::st
     const std::size_t end = rest.find("}}", at);
     const std::string_view name = rest.substr(at + 2, end - at - 2);
     rest = rest.substr(end + 2);
-    out += name == "title"  ? escaped(printable(title), "<>&\"", {"&lt;", "&gt;", "&amp;", "&quot;"})
+    out += name == "title"  ? escaped(printable(file_name(path)), "<>&\"", {"&lt;", "&gt;", "&amp;", "&quot;"})
            : name == "css"  ? css
            : name == "js"   ? js
            : name == "pack" ? pack

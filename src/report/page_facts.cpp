@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "base/saturate.hpp"
 
@@ -60,37 +61,15 @@ void write_holders(JsonWriter& json, const trace::Trace& trace, const memory::Cu
 
 }  // namespace
 
-void write_roofline(JsonWriter& json, const analysis::Baseline& baseline) {
-  const whatif::Model& m = baseline.model;
-  struct Point {
-    double flops = 0, bytes = 0, ns = 0;
-    std::size_t count = 0;
-  };
-  std::vector<double> time(m.works.size(), 0);
-  for (std::size_t t = 0; t < m.graph.size(); ++t) {
-    if (const std::uint32_t row = m.works.row_of(t); row != kNone) time[row] += static_cast<double>(m.graph.cost[t]);
-  }
-  std::map<std::array<std::string, 3>, Point> points;
-  for (std::size_t row = 0; row < m.works.size(); ++row) {
-    const work::Work& w = m.works[row];
-    if (time[row] <= 0 || w.bytes() <= 0) continue;
-    const std::string op = w.op_event != kNone ? std::string(m.trace->name(w.op_event)) : "";
-    Point& p = points[{op, std::string(to_string(w.family)), std::string(to_string(w.dtype))}];
-    p.flops += w.flops;
-    p.bytes += w.bytes();
-    p.ns += time[row];
-    ++p.count;
-  }
-  std::vector<std::pair<std::array<std::string, 3>, Point>> order(points.begin(), points.end());
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
-  if (order.size() > kOperations) order.resize(kOperations);
-  const hardware::Device& d = m.device;
+void write_roofline(JsonWriter& json, const overview::Overview& o) {
+  const hardware::Device& d = o.baseline->model.device;
   json.key("roofline").begin_object().member("device", d.name).member("bandwidth_gbs", d.bandwidth_gbs);
   json.member("fp32_tflops", d.tflops_fp32).member("tf32_tflops", d.tflops_tf32).member("fp16_tflops", d.tflops_fp16);
-  json.objects("operations", order, [&](const auto& entry) {
-    const auto& [key, p] = entry;
-    json.member("operation", key[0]).member("family", key[1]).member("dtype", key[2]);
-    json.member("flops", p.flops).member("bytes", p.bytes).member("ms", p.ns / 1e6).member("calls", p.count);
+  const std::size_t shown = std::min(kOperations, o.operations.size());
+  json.objects("operations", std::span(o.operations).first(shown), [&](const overview::OperationWork& one) {
+    json.member("operation", one.operation).member("family", one.family).member("dtype", one.dtype);
+    json.member("flops", one.flops).member("bytes", one.bytes).member("ms", one.ns / 1e6).member("calls", one.kernels);
+    json.member("share_of_roof", one.share_of_roof);
   });
   json.end_object();
 }

@@ -4,12 +4,13 @@
 
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/analysis/gpus.hpp"
+#include "foretrace/overview/overview.hpp"
 #include "report/json_writer.hpp"
 
 namespace foretrace::report {
 
 /// The member "roofline": the GPU's limits, and operations with their FLOP, bytes and time.
-void write_roofline(JsonWriter& json, const analysis::Baseline& baseline);
+void write_roofline(JsonWriter& json, const overview::Overview& overview);
 /// The member "memory": bytes by kind at up to some hundred moments; null without memory events.
 void write_memory(JsonWriter& json, const analysis::Baseline& baseline);
 /// The member "sliders": what was computed for each, as columns.

@@ -1,74 +1,17 @@
 #include "report/page_pack.hpp"
 
-#include <array>
-#include <unordered_map>
 #include <vector>
 
 #include "base/deflate.hpp"
 #include "report/json_writer.hpp"
+#include "report/page_columns.hpp"
 #include "report/page_details.hpp"
+#include "report/page_job.hpp"
 
 namespace foretrace::report {
-namespace {
 
 using graph::Graph;
 
-class Column {
- public:
-  void number(std::uint64_t value) {
-    while (value >= 0x80) {
-      bytes_ += static_cast<char>(value | 0x80);
-      value >>= 7;
-    }
-    bytes_ += static_cast<char>(value);
-  }
-  void zigzag(std::int64_t value) {
-    number((static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63));
-  }
-  [[nodiscard]] const std::string& bytes() const { return bytes_; }
-
- private:
-  std::string bytes_;
-};
-
-// Names of all timelines, each once.
-class Names {
- public:
-  std::uint64_t place(std::string_view text) {
-    if (text.empty()) return 0;
-    const auto [at, added] = places_.try_emplace(std::string(text), list_.size() + 1);
-    if (added) list_.push_back(&at->first);
-    return at->second;
-  }
-  [[nodiscard]] const std::vector<const std::string*>& list() const { return list_; }
-
- private:
-  std::unordered_map<std::string, std::size_t> places_;  // nodes stay where they are
-  std::vector<const std::string*> list_;
-};
-
-struct Columns {
-  Column start, length, name, layer, op, kind, why, cause, event;
-  Column shapes, launch, waits, waits_for, waits_why;
-  [[nodiscard]] std::array<std::pair<const char*, const Column*>, 14> all() const {
-    return {{{"start", &start},
-             {"length", &length},
-             {"name", &name},
-             {"layer", &layer},
-             {"op", &op},
-             {"kind", &kind},
-             {"why", &why},
-             {"cause", &cause},
-             {"event", &event},
-             {"shapes", &shapes},
-             {"launch", &launch},
-             {"waits", &waits},
-             {"waits_for", &waits_for},
-             {"waits_why", &waits_why}}};
-  }
-};
-
-// What each task waits for alongside its lane: sources by target, as the page lists them.
 void add_dependencies(Columns& out, const Graph& g) {
   std::vector<std::uint32_t> count(g.size() + 1, 0);
   const auto each = [&](const auto& call) {
@@ -91,6 +34,8 @@ void add_dependencies(Columns& out, const Graph& g) {
     }
   }
 }
+
+namespace {
 
 Columns columns_of(const trace::Trace& trace, const PackedTimeline& timeline, Names& names, PageDetails& details) {
   Columns out;
@@ -161,31 +106,44 @@ std::string base64(std::string_view bytes) {
 
 }  // namespace
 
-Result<std::string> pack_timelines(const trace::Trace& trace, const std::vector<PackedTimeline>& timelines) {
+Result<std::string> pack_timelines(const trace::Trace& trace, const std::vector<PackedTimeline>& timelines,
+                                   const overview::JobOverview* job) {
   Names names;
   PageDetails details(trace);
-  std::vector<Columns> columns;
-  for (const PackedTimeline& timeline : timelines) columns.push_back(columns_of(trace, timeline, names, details));
   std::string head, body;
   JsonWriter json(head, 0);
   json.begin_object().key("timelines").begin_array();
-  for (std::size_t i = 0; i < timelines.size(); ++i) {
-    const Graph& g = timelines[i].step->graph;
-    json.begin_object().member("title", timelines[i].title).member("tasks", g.size());
-    json.member("step_ns", timelines[i].measured ? g.traced : timelines[i].step->replayed());
+  const auto add = [&](const std::string& title, const Graph& g, Ns step, const Columns& columns, const auto& rank_of) {
+    json.begin_object().member("title", title).member("tasks", g.size()).member("step_ns", step);
     json.key("lanes").begin_array();
-    for (const graph::GraphLane& lane : g.lanes) {
+    for (std::size_t l = 0; l < g.lanes.size(); ++l) {
+      const graph::GraphLane& lane = g.lanes[l];
       json.begin_object().member("name", g.strings[lane.name]).member("kind", static_cast<int>(lane.kind));
+      if (const std::optional<std::int64_t> rank = rank_of(l)) json.member("rank", *rank);
       json.member("begin", lane.begin).member("end", lane.end).end_object();
     }
     json.end_array().key("columns").begin_object();
-    for (const auto& [name, column] : columns[i].all()) {
+    for (const auto& [name, column] : columns.all()) {
       json.member(name, column->bytes().size());
       body += column->bytes();
     }
     json.end_object().end_object();
+  };
+  for (const PackedTimeline& timeline : timelines) {
+    const Graph& g = timeline.step->graph;
+    add(timeline.title, g, timeline.measured ? g.traced : timeline.step->replayed(),
+        columns_of(trace, timeline, names, details),
+        [](std::size_t) -> std::optional<std::int64_t> { return std::nullopt; });
   }
-  json.end_array().key("names").begin_array();
+  if (job != nullptr) {
+    const ranks::JobGraph& all = job->step->graph;
+    add("for all ranks, as traced, on one clock", all.graph, all.graph.traced, job_columns(*job, names),
+        [&](std::size_t lane) -> std::optional<std::int64_t> {
+          const std::uint32_t rank = all.rank_of_lane[lane];
+          return rank == kNone ? std::nullopt : std::optional(job->job->ranks[rank].rank);
+        });
+  }
+  json.end_array().member("job", job != nullptr).key("names").begin_array();
   for (const std::string* name : names.list()) json.value(*name);
   json.end_array().member("details", details.list()).end_object();
   std::string all;

@@ -21,6 +21,7 @@
 
 #include "foretrace/analysis/replay.hpp"
 #include "foretrace/base/result.hpp"
+#include "foretrace/overview/overview.hpp"
 #include "foretrace/trace/trace.hpp"
 
 namespace foretrace::report {
@@ -31,6 +32,8 @@ struct PackedTimeline {
   bool measured = false;  ///< times as the trace has them, instead of the simulation's
 };
 
-Result<std::string> pack_timelines(const trace::Trace& trace, const std::vector<PackedTimeline>& timelines);
+/// `job`: all ranks, as one more timeline behind the others; the head says `job`, and its lanes have a `rank`.
+Result<std::string> pack_timelines(const trace::Trace& trace, const std::vector<PackedTimeline>& timelines,
+                                   const overview::JobOverview* job = nullptr);
 
 }  // namespace foretrace::report

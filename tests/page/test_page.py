@@ -11,12 +11,9 @@ Without a Chromium (Debian: chromium; `scripts/setup page`) it says so and exits
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -24,21 +21,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from browser import Browser, chromium, grey_blocks
+from every_trace import EveryTrace as EveryTrace
+from pages import EXAMPLE, ROOT, report
 
-ROOT = Path(__file__).resolve().parents[2]
 GOLDENS = Path(__file__).parent / "goldens"
-PROGRAM = Path(os.environ.get("FORETRACE_PROGRAM", ROOT / "build" / "foretrace"))
-EXAMPLE = ROOT / "examples" / "resnet50-h200.json.gz"
 REGOLD = "--regold" in sys.argv
-ALL = "--all" in sys.argv
 # Fonts and rounding differ from machine to machine: the mean difference of brightness that is still the same picture.
 TOLERANCE = 9.0
-
-
-def report(folder: Path, *arguments: str | Path) -> Path:
-    out = folder / "report.html"
-    subprocess.run([PROGRAM, "report", *map(str, arguments), "-o", str(out), "--quiet"], check=True, stdout=subprocess.DEVNULL)
-    return out
 
 
 class PageTest(unittest.TestCase):
@@ -63,7 +52,7 @@ class PageTest(unittest.TestCase):
         self.assertEqual(page.problems, [])
         self.assertRegex(page.run("document.querySelector('h1').textContent"), r"^Today a step takes [\d.]+ ms")
         order = page.run("[...document.querySelectorAll('main section')].map(s => s.id)")
-        self.assertEqual(order, ["answer", "changes", "waterfall", "time", "timeline", "memory", "roofline", "sliders", "gpus", "scale", "fineprint"])
+        self.assertEqual(order, ["answer", "use", "roofline", "changes", "waterfall", "time", "timeline", "memory", "sliders", "gpus", "scale", "fineprint"])
         self.assertEqual(page.run("window.foretrace.tasks.length"), 2)
 
     def test_asks_nothing_of_the_network(self):
@@ -74,6 +63,7 @@ class PageTest(unittest.TestCase):
 
     def test_tables_sort_and_search(self):
         page = self.open()
+        page.run("document.querySelector('#gpus .note button').click()")
         first = "document.querySelector('#gpus tbody td').textContent"
         self.assertEqual(page.run("document.querySelector('#gpus th[aria-sort]').textContent"), "ms")
         page.run("document.querySelectorAll('#gpus th button')[0].click()")
@@ -89,7 +79,7 @@ class PageTest(unittest.TestCase):
 
     def test_timeline_zooms_moves_and_picks(self):
         page = self.open()
-        x, y, width, _ = page.place("#stage canvas")
+        x, y, width, _ = page.place("#step-stage canvas")
         span = "window.foretrace.view.to - window.foretrace.view.from"
         whole = page.run(span)
         page.mouse("mouseWheel", x + width / 2, y + 60, deltaX=0, deltaY=-400)
@@ -103,12 +93,12 @@ class PageTest(unittest.TestCase):
         page.frame()
         self.assertGreater(page.run("window.foretrace.view.from"), begin)
         page.click(x + width / 2, y + 92)
-        self.assertIn("takes", page.run("document.getElementById('picked').textContent"))
-        self.assertIn("waited for", page.run("document.getElementById('picked').textContent"))
+        self.assertIn("takes", page.run("document.getElementById('step-picked').textContent"))
+        self.assertIn("waited for", page.run("document.getElementById('step-picked').textContent"))
 
     def test_timeline_by_keyboard(self):
         page = self.open()
-        page.run("document.querySelector('#stage canvas').focus()")
+        page.run("document.querySelector('#step-stage canvas').focus()")
         span = "window.foretrace.view.to - window.foretrace.view.from"
         whole = page.run(span)
         page.key("+")
@@ -117,9 +107,9 @@ class PageTest(unittest.TestCase):
         page.key("ArrowRight")
         self.assertGreater(page.run("window.foretrace.view.from"), begin)
         page.key("Enter")
-        self.assertNotEqual(page.run("document.getElementById('picked').textContent"), "Nothing selected.")
+        self.assertNotEqual(page.run("document.getElementById('step-picked').textContent"), "Nothing selected.")
         page.key("Escape")
-        self.assertEqual(page.run("document.getElementById('picked').textContent"), "Nothing selected.")
+        self.assertEqual(page.run("document.getElementById('step-picked').textContent"), "Nothing selected.")
         page.key("Home")
         self.assertAlmostEqual(page.run(span), whole, delta=1)
 
@@ -129,20 +119,63 @@ class PageTest(unittest.TestCase):
         page.type("batch_norm")
         self.assertRegex(page.run("document.querySelector('#timeline [role=status]').textContent"), r"^[1-9]\d* tasks")
         page.key("Enter")
-        self.assertIn("atch_norm", page.run("document.getElementById('picked').textContent"))
+        self.assertIn("atch_norm", page.run("document.getElementById('step-picked').textContent"))
 
     def test_a_row_leads_to_its_tasks(self):
         page = self.open()
         page.run("document.querySelector('#time tbody tr').click()")
         layer = page.run("document.querySelector('#time tbody td').textContent")
-        self.assertIn(layer, page.run("document.getElementById('picked').textContent"))
+        opened = page.run("document.querySelector('#time tr.opened').textContent")
+        for said in ("forward", "backward", "MFU", "longest tasks", "show in the timeline"):
+            self.assertIn(said, opened)
+        for button in ("longest", "show in the timeline"):
+            page.run("document.querySelector('#step-picked').textContent = ''")
+            page.run(f"[...document.querySelectorAll('#time tr.opened button')].filter(b => {json.dumps(button)} === 'longest' || b.textContent === {json.dumps(button)})[0].click()")
+            self.assertIn(layer, page.run("document.getElementById('step-picked').textContent"))
+
+    def test_leads_with_the_step_without_the_profiler(self):
+        page = self.open()
+        said = page.run("document.getElementById('answer').textContent")
+        for part in ("71.40", "without the profiler", "GPU-bound", "MFU", "32.5 %", "21.8 of 67 TFLOP/s", "Peak memory", "5.96 GB", "The profiler added 9.16 ms to the recorded step (80.56 ms)."):
+            self.assertIn(part, said)
+        self.assertNotIn("CPU-bound", page.run("document.body.innerText"), "the verdict on the recorded step")
+        self.assertNotRegex(page.run("document.body.innerText"), r"\d (GiB|MiB|MB)\b", "one unit for memory")
+
+    def test_names_the_file_without_its_folder(self):
+        page = self.open()
+        self.assertEqual(page.run("document.querySelector('header b').textContent"), EXAMPLE.name)
+        self.assertNotIn("/", page.run("document.querySelector('header .file').textContent"))
+
+    def test_timelines_zoom_together_or_apart(self):
+        page = self.open()
+        x, y, width, _ = page.place("#step-stage canvas")
+        spans = "window.foretrace.panels.map(p => p.to - p.from)"
+        whole = page.run(spans)
+        self.assertEqual(whole[0], whole[1])
+        page.mouse("mouseWheel", x + width / 2, y + 60, deltaX=0, deltaY=-400)
+        page.frame()
+        both = page.run(spans)
+        self.assertLess(both[0], 0.6 * whole[0])
+        self.assertEqual(both[0], both[1])
+        page.run("window.foretrace.whole(); [...document.querySelectorAll('#timeline button')].find(b => b.textContent === 'zoom together').click()")
+        apart = page.run(spans)
+        self.assertLess(apart[1], 0.5 * apart[0], "each fills the width with its own step")
+        x, y, width, _ = page.place("#step-stage canvas")
+        below = page.run("window.foretrace.panels[1].rows[0].y + 5")
+        page.mouse("mouseWheel", x + width / 2, y + below, deltaX=0, deltaY=-400)
+        page.frame()
+        self.assertEqual(page.run(spans)[0], apart[0])
+        self.assertLess(page.run(spans)[1], 0.6 * apart[1])
+        page.run("[...document.querySelectorAll('#timeline button')].find(b => b.textContent === 'zoom together').click()")
+        self.assertEqual(*page.run(spans))
 
     def test_what_changed_and_critical_path(self):
         page = self.open()
         before = grey_blocks(page.screenshot())
-        for button in page.run("[...document.querySelectorAll('#timeline button[aria-pressed]')].map(b => b.textContent)"):
-            page.run(f"[...document.querySelectorAll('#timeline button[aria-pressed]')].find(b => b.textContent === {json.dumps(button)}).click()")
-        self.assertEqual(page.run("[...document.querySelectorAll('#timeline button[aria-pressed]')].every(b => b.getAttribute('aria-pressed') === 'true')"), True)
+        for button in ("critical path", "what changed"):
+            find = f"[...document.querySelectorAll('#timeline button[aria-pressed]')].find(b => b.textContent === '{button}')"
+            page.run(f"{find}.click()")
+            self.assertEqual(page.run(f"{find}.getAttribute('aria-pressed')"), "true")
         self.assertEqual(page.problems, [])
         self.assertTrue(before)
 
@@ -199,16 +232,16 @@ class PageTest(unittest.TestCase):
         page.run("document.querySelector('#timeline input[type=search]').focus()")
         page.type("cudnn_convolution")
         page.key("Enter")
-        picked = page.run("document.getElementById('picked').textContent")
+        picked = page.run("document.getElementById('step-picked').textContent")
         for said in ("float [64, 3, 224, 224], float [64, 3, 7, 7]", "grid ", "its launch", "depends on", "needed by", "with the change"):
             self.assertIn(said, picked)
-        page.run("[...document.querySelectorAll('#picked dd.tools button')].find(b => b.textContent.includes('its launch')).click()")
-        launch = page.run("document.getElementById('picked').textContent")
+        page.run("[...document.querySelectorAll('#step-picked dd.tools button')].find(b => b.textContent.includes('its launch')).click()")
+        launch = page.run("document.getElementById('step-picked').textContent")
         self.assertRegex(launch, "needed by.*implicit_convolve_sgemm.*its launch")
 
     def test_hovering_says_shapes_and_why(self):
         page = self.open()
-        x, y, width, _ = page.place("#stage canvas")
+        x, y, width, _ = page.place("#step-stage canvas")
         page.mouse("mouseMoved", x + 150 + (width - 150) * 0.3, y + 92)
         page.frame()
         tip = page.run("document.getElementById('tip').textContent")
@@ -273,12 +306,12 @@ class PageTest(unittest.TestCase):
         page = self.browser.open(report(folder, file))
         page.run("document.querySelectorAll('#time [role=tab]').forEach(b => b.click())")
         page.run("window.foretrace.search('script'); window.foretrace.zoom(8)")
-        x, y, width, _ = page.place("#stage canvas")
+        x, y, width, _ = page.place("#step-stage canvas")
         page.mouse("mouseMoved", x + width / 2, y + 80)
         page.click(x + width / 2, y + 80)
         page.frame()
         self.assertIsNone(page.run("window.hit"))
-        self.assertEqual(page.run("document.querySelectorAll('main img, main b:not(#picked b):not(#tip b), main i:not(.legend i), main script').length"), 0)
+        self.assertEqual(page.run("document.querySelectorAll('main img, main script').length + [...document.querySelectorAll('main i, main b:not(.picked b):not(dd b)')].filter(e => /Linear|exe/.test(e.textContent)).length"), 0)
         self.assertIn("<script>window.hit=1</script>", page.run("document.querySelector('#time').textContent"))
         self.assertEqual(page.problems, [])
         page.close()
@@ -295,14 +328,14 @@ class PageTest(unittest.TestCase):
         file.write_text(json.dumps(trace))
         page = self.browser.open(report(folder, file))
         self.assertGreater(page.run("window.foretrace.rows()"), 60)
-        page.run("document.querySelector('#stage canvas').focus()")
+        page.run("document.querySelector('#step-stage canvas').focus()")
         page.key("PageDown")
         self.assertGreater(page.run("window.foretrace.view.top"), 100)
         # What is selected from a table is brought into view, wherever its lane lies.
         page.run("window.foretrace.search('Backward'); document.querySelector('#timeline input[type=search]').value = 'Backward'")
         page.run("document.querySelector('#timeline input[type=search]').focus()")
         page.key("Enter")
-        self.assertNotEqual(page.run("document.getElementById('picked').textContent"), "Nothing selected.")
+        self.assertNotEqual(page.run("document.getElementById('step-picked').textContent"), "Nothing selected.")
         self.assertEqual(page.problems, [])
         page.close()
 
@@ -312,7 +345,8 @@ class PageTest(unittest.TestCase):
         data = ROOT / "data" / "h200-clean"
         page = self.browser.open(report(folder, data / "gpt2.bf16sdpafused.json.gz", "--before", data / "gpt2.base.json.gz"))
         self.assertEqual(page.problems, [])
-        self.assertRegex(page.run("document.querySelector('#compare p').textContent"), "^Mixed precision")
+        self.assertRegex(page.run("document.querySelector('#compare h1').textContent"), "^Mixed precision")
+        self.assertEqual(page.run("document.querySelector('main').firstElementChild.id"), "compare")
         tabs = page.run("[...document.querySelectorAll('#compare [role=tab]')].map(t => t.dataset.name)")
         self.assertEqual(tabs, ["phases", "CPU phases", "families", "layers", "operations", "CPU operations", "kernels"])
         page.close()
@@ -323,7 +357,7 @@ class PageTest(unittest.TestCase):
         old = sorted((ROOT / "data" / "h200-clean" / "recordings").glob("lstm_lm.base.0[0-3].json.gz"))
         page = self.browser.open(report(folder, old[0], "--before", old[1], "--before", old[2], "--before", old[3]))
         self.assertEqual(page.problems, [])
-        self.assertRegex(page.run("document.querySelector('#compare p').textContent"), "^No difference")
+        self.assertRegex(page.run("document.querySelector('#compare h1').textContent"), "^No difference")
         page.close()
 
     def test_ranks_of_a_job(self):
@@ -332,79 +366,30 @@ class PageTest(unittest.TestCase):
         page = self.browser.open(report(folder, ROOT / "examples" / "resnet50-ddp"))
         self.assertEqual(page.problems, [])
         self.assertEqual(page.run("document.querySelectorAll('#ranks table').length"), 2)
+        groups = page.run("window.foretrace.job.v.panels[0].rows.filter(r => r.group).map(r => r.group.split(':')[0])")
+        self.assertEqual(groups, ["rank 0", "rank 1", "between the ranks"])
         page.close()
 
-
-# What can be pressed, typed and moved on any page, whatever it shows.
-TOUCH_EVERYTHING = """(async () => {
-  const shown = () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
-  for (const tab of document.querySelectorAll('[role=tab]')) tab.click();
-  for (const head of document.querySelectorAll('th button')) head.click();
-  for (const range of document.querySelectorAll('input[type=range]')) for (const value of [range.min, range.max, (Number(range.min) + Number(range.max)) / 2]) { range.value = value; range.dispatchEvent(new Event('input')); }
-  for (const box of document.querySelectorAll('input[type=search]')) for (const text of ['a', '']) { box.value = text; box.dispatchEvent(new Event('input')); }
-  for (const button of document.querySelectorAll('#timeline button[aria-pressed]')) { button.click(); await shown(); }
-  const row = document.querySelector('#time tbody tr.linked');
-  if (row) row.click();
-  if (window.foretrace) { window.foretrace.zoom(50); await shown(); window.foretrace.whole(); await shown(); }
-  return document.querySelector('h1').textContent.length;
-})()"""
-
-
-@contextlib.contextmanager
-def said_at_once(trace: Path):
-    """The run takes long: what fails is said when it does."""
-    try:
-        yield
-    except Exception as what:
-        print(f"{trace}: {what}", flush=True)
-        raise
-
-
-def every_trace() -> list[Path]:
-    """Single traces of every format, and folders that hold the ranks of a job."""
-    if only := os.environ.get("FORETRACE_PAGES"):
-        folders = [Path(only)]
-    else:
-        folders = [ROOT / "examples", *(Path(os.environ[n]) for n in ("FORETRACE_TRUTH", "FORETRACE_PUBLIC") if n in os.environ), ROOT / "data"]
-    kinds = (".json", ".json.gz", ".json.zst", ".sqlite", ".sqlite.gz", ".nsys-rep", ".csv", ".csv.gz", ".xplane.pb", ".pt.trace.json.gz")
-    files = [p for f in folders for p in sorted(f.rglob("*")) if p.is_file() and p.name.endswith(kinds)]
-    ranks = [p.parent for p in files if "rank" in p.name]
-    return sorted({p for p in ranks if ranks.count(p) > 1}) + files
-
-
-@unittest.skipUnless(ALL, "every trace: --all")
-class EveryTrace(unittest.TestCase):
-    def test_opens(self):
-        opened, refused, tables = 0, 0, 0
-        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as browsers:
-            for number, trace in enumerate(every_trace()):
-                if number % 10 == 0:
-                    # One that has held hundreds of large pages grows slow, and is nobody's browser.
-                    browsers.close()
-                    browser = browsers.enter_context(Browser())
-                with self.subTest(str(trace)), said_at_once(trace):
-                    out = Path(folder) / "page.html"
-                    done = subprocess.run([PROGRAM, "report", str(trace), "-o", str(out), "--quiet"], capture_output=True, text=True, check=False, timeout=300)
-                    self.assertIn(done.returncode, (0, 3, 4), done.stderr)
-                    if done.returncode:
-                        self.assertTrue(done.stderr.strip(), "a refusal without a reason")
-                        # Tables and results lie beside the traces: those are no traces at all.
-                        if any(said in done.stderr for said in ("of no format", 'no "traceEvents"')):
-                            tables += 1
-                        else:
-                            refused += 1
-                            print(f"{trace}: exit {done.returncode}: {done.stderr.strip().splitlines()[0]}", flush=True)
-                        continue
-                    opened += 1
-                    for how in ({}, {"dark": True, "width": 400, "height": 800}):
-                        page = browser.open(out, **how)
-                        self.assertEqual(page.problems, [])
-                        self.assertGreater(page.run(TOUCH_EVERYTHING), 20)
-                        self.assertEqual(page.problems, [], "after touching everything")
-                        self.assertLessEqual(page.run("document.documentElement.scrollWidth - innerWidth"), 1, "wider than the window")
-                        page.close()
-        print(f"{opened} pages opened, {refused} traces refused with a reason, {tables} files that are no traces")
-        self.assertGreater(opened, 0)
+    def test_who_waits_for_whom(self):
+        folder = Path(self.folder.name) / "slowed"
+        folder.mkdir(exist_ok=True)
+        slowed = ROOT / "data" / "h200-ranks" / "slowed"
+        page = self.browser.open(report(folder, *(slowed / f"resnet18.launch.r{rank}.json.zst" for rank in (0, 1))))
+        self.assertIn("Rank 1, late launch: costs the step", page.run("document.querySelector('#ranks').textContent"))
+        lanes = "window.foretrace.job.v.panels[0].rows.filter(r => r.lane).length"
+        before = page.run(lanes)
+        page.run("[...document.querySelectorAll('#ranks button')].find(b => b.textContent === 'CPU threads').click()")
+        self.assertGreater(page.run(lanes), before)
+        # The longest wait of rank 0 is for rank 1.
+        page.run("window.foretrace.job.search('waits for other ranks')")
+        page.run("""(() => { const { v, pick } = window.foretrace.job, line = v.lines[0];
+          const longest = line.length.reduce((best, ns, t) => (line.kind[t] & 15) === 3 && ns > (line.length[best] || 0) ? t : best, -1);
+          pick({ l: 0, t: longest }); })()""")
+        picked = page.run("document.getElementById('job-picked').textContent")
+        self.assertIn("rank0", picked.replace(" ", ""))
+        self.assertIn("rank 1, which came last", picked)
+        self.assertEqual(page.problems, [])
+        page.close()
 
 
 if __name__ == "__main__":

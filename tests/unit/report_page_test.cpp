@@ -10,6 +10,7 @@
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/parallel.hpp"
 #include "report/page_details.hpp"
+#include "report/page_job.hpp"
 #include "whatif/model/evidence.hpp"
 
 namespace foretrace {
@@ -136,6 +137,101 @@ TEST(Page, AStackThatDoesNotApplyAsAWhole) {
   ASSERT_TRUE(page);
   EXPECT_THAT(page->answer, testing::EndsWith("with fused-optimizer."));
   EXPECT_THAT(page->answer, testing::Not(HasSubstr("[0")));
+}
+
+TEST(Page, NamesTheFileWithoutItsFolder) {
+  const Result<overview::Overview> all = overview::make_overview(example(), {.whatifs = {"fused-optimizer"}});
+  ASSERT_TRUE(all);
+  const Result<report::Page> page = report::make_page(*all, {});
+  ASSERT_TRUE(page);
+  EXPECT_THAT(page->html, HasSubstr(R"("file": "resnet50-h200.json.gz",)"));
+  EXPECT_THAT(page->html, HasSubstr("<title>resnet50-h200.json.gz"));
+}
+
+TEST(Overview, OperationsUnderTheRoof) {
+  const Result<overview::Overview> all = overview::make_overview(example(), {.whatifs = {"fused-optimizer"}});
+  ASSERT_TRUE(all);
+  ASSERT_FALSE(all->operations.empty());
+  double time = 0, flops = 0;
+  for (const overview::OperationWork& one : all->operations) {
+    time += one.ns;
+    flops += one.flops;
+    EXPECT_EQ(one.share_of_roof.has_value(), one.flops > 0) << one.operation;
+    // Caches let small tensors be read faster than memory can.
+    if (one.share_of_roof) EXPECT_LT(*one.share_of_roof, 2) << one.operation;
+  }
+  EXPECT_LE(time, 1.001 * static_cast<double>(all->summary.gpu_time));
+  EXPECT_GT(flops, all->summary.flops->model);
+  const auto& first = all->operations.front();
+  EXPECT_EQ(first.operation, "aten::convolution_backward");
+  EXPECT_GT(first.share_of_roof.value_or(0), 0.2);
+}
+
+ranks::Job example_job() {
+  Result<ranks::Job> job = ranks::load_job({FORETRACE_SOURCE_DIR "/examples/resnet50-ddp/rank0.json.gz",
+                                            FORETRACE_SOURCE_DIR "/examples/resnet50-ddp/rank1.json.gz"});
+  return std::move(*job);
+}
+
+TEST(Overview, AllRanksOfAJob) {
+  const ranks::Job job = example_job();
+  const Result<overview::Overview> all =
+      overview::make_overview(job.ranks[0].trace, {.whatifs = {"fused-optimizer"}, .job = &job});
+  ASSERT_TRUE(all);
+  EXPECT_EQ(all->no_job, "");
+  ASSERT_TRUE(all->job);
+  EXPECT_EQ(all->job->report.ranks.size(), 2U);
+  const Result<report::Page> page = report::make_page(*all, {});
+  ASSERT_TRUE(page);
+  EXPECT_THAT(page->answer, HasSubstr("on rank 0 of 2"));
+  EXPECT_THAT(page->html, HasSubstr(R"("verb": "ranks")"));
+}
+
+TEST(Overview, AJobThatIsNoneIsSaid) {
+  ranks::Job job = example_job();
+  job.ranks.resize(1);
+  job.ranks[0].steps.steps.clear();
+  const Result<overview::Overview> all =
+      overview::make_overview(example(), {.whatifs = {"fused-optimizer"}, .job = &job});
+  ASSERT_TRUE(all);
+  EXPECT_FALSE(all->job);
+  EXPECT_NE(all->no_job, "");
+}
+
+std::vector<std::uint64_t> numbers(const report::Column& column) {
+  std::vector<std::uint64_t> out;
+  std::uint64_t value = 0;
+  int shift = 0;
+  for (const char c : column.bytes()) {
+    value |= static_cast<std::uint64_t>(c & 0x7F) << shift;
+    shift += 7;
+    if ((c & 0x80) != 0) continue;
+    out.push_back(value);
+    value = 0;
+    shift = 0;
+  }
+  return out;
+}
+
+// What the page draws as waiting in collectives is what the report says of each rank.
+TEST(PageJob, WaitsAreThoseOfTheReport) {
+  const ranks::Job job = example_job();
+  Result<std::shared_ptr<const analysis::RanksStep>> step = analysis::open_ranks_step(job);
+  ASSERT_TRUE(step);
+  const overview::JobOverview all{&job, analysis::ranks_report(job, **step), *step};
+  report::Names names;
+  const report::Columns columns = report::job_columns(all, names);
+  const graph::Graph& g = (*step)->graph.graph;
+  const std::vector<std::uint64_t> kind = numbers(columns.kind), length = numbers(columns.length);
+  ASSERT_EQ(kind.size(), g.size());
+  ASSERT_EQ(length.size(), g.size());
+  std::vector<Ns> waits(job.ranks.size(), 0);
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    const std::uint32_t rank = (*step)->graph.rank_of_lane[g.lane[t]];
+    if ((kind[t] & 15) != static_cast<unsigned>(graph::TaskKind::kWait) || rank == kNone) continue;
+    waits[rank] += static_cast<Ns>(length[t]);
+  }
+  for (std::size_t r = 0; r < waits.size(); ++r) EXPECT_EQ(waits[r], all.report.ranks[r].wait) << r;
 }
 
 }  // namespace

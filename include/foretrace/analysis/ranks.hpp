@@ -99,8 +99,10 @@ struct RanksReport {
 /// Fails when the step does not exist (kUsage) or no rank has a step (kDeclined).
 Result<RanksReport> analyse_ranks(const ranks::Job& job, const RanksOptions& options = {});
 
-/// One step of all ranks, for report::export_ranks. Fails as analyse_ranks does.
+/// One step of all ranks, for report::export_ranks and the page. Fails as analyse_ranks does.
 struct RanksStep;  // src/analysis/ranks_step.hpp
 Result<std::shared_ptr<const RanksStep>> open_ranks_step(const ranks::Job& job, const RanksOptions& options = {});
+/// The report of a step that is open already.
+RanksReport ranks_report(const ranks::Job& job, const RanksStep& step, const RanksOptions& options = {});
 
 }  // namespace foretrace::analysis

@@ -1,11 +1,12 @@
 #pragma once
-// Everything foretrace can say about one step, computed once. The HTML page only renders it: steps are found, the graph is built
-// and changes are predicted here and nowhere in report/.
+// Everything foretrace can say about one step, and about the ranks of its job, computed once. The HTML page only renders it: steps are
+// found, the graph is built and changes are predicted here and nowhere in report/.
 //
 //   FORETRACE_TRY(const Overview all, make_overview(trace, {.whatifs = {"amp"}}));
 //   all.summary.gpu_time;  all.best->step;
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/analysis/gpus.hpp"
+#include "foretrace/analysis/ranks.hpp"
 #include "foretrace/analysis/replay.hpp"
 #include "foretrace/analysis/summary.hpp"
 #include "foretrace/search/optimize.hpp"
@@ -26,6 +28,24 @@ struct OverviewOptions {
   std::string fabric = {};                ///< network of the scaling curve; empty: the one the GPU is usually sold with
   std::vector<analysis::ListedPrice> price_list = {};  ///< of other GPUs; overrides the device files
   unsigned threads = 0;
+  const ranks::Job* job = nullptr;  ///< all ranks of the job that the trace belongs to; must outlive the overview
+};
+
+/// What the kernels of one operation, family and element type compute and move, and how long they take.
+struct OperationWork {
+  std::string operation;  ///< "aten::mm"; empty when the trace names none
+  std::string family, dtype;
+  double flops = 0, bytes = 0, ns = 0;
+  std::size_t kernels = 0;
+  /// The rate it reaches, of what the GPU allows at this many FLOP per byte. Nothing when it multiplies nothing, or a peak is unknown.
+  std::optional<double> share_of_roof;
+};
+
+/// One step of all ranks of a job.
+struct JobOverview {
+  const ranks::Job* job = nullptr;
+  analysis::RanksReport report;
+  std::shared_ptr<const analysis::RanksStep> step;
 };
 
 struct Overview {
@@ -45,6 +65,9 @@ struct Overview {
   std::optional<analysis::GpusReport> gpus;           ///< nothing when the GPU is unknown
   std::optional<analysis::ScaleReport> scale;         ///< nothing when gradients or network are unknown
   std::vector<analysis::Slider> sliders;
+  std::vector<OperationWork> operations;  ///< most time first
+  std::optional<JobOverview> job;         ///< nothing for one rank, or when the ranks cannot be shown together
+  std::string no_job;                     ///< why not; empty when no job was given, or it is shown
 
   [[nodiscard]] Ns today() const { return baseline->figures.measured.value_or(baseline->figures.unprofiled); }
 };

@@ -61,7 +61,6 @@ Result<Exported> export_ranks(const ranks::Job& job, const analysis::RanksStep& 
 
 struct PageOptions {
   std::string command = {};       ///< the command that made the page
-  std::string ranks_json = {};    ///< the JSON of `ranks`, when the traces are those of a job
   std::string compare_json = {};  ///< the JSON of `compare`, when there is an older recording
 };
 

@@ -1,0 +1,12 @@
+#pragma once
+// The operations of a step as the roofline shows them.
+
+#include <vector>
+
+#include "foretrace/overview/overview.hpp"
+
+namespace foretrace::overview {
+
+std::vector<OperationWork> operations_of(const analysis::Baseline& baseline);
+
+}  // namespace foretrace::overview

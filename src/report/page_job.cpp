@@ -1,0 +1,82 @@
+#include "report/page_job.hpp"
+
+#include <algorithm>
+
+namespace foretrace::report {
+namespace {
+
+using graph::Graph;
+using graph::TaskKind;
+using ranks::Rendezvous;
+
+// When a task runs, as traced, and as what it is shown.
+struct Shown {
+  Ns start = 0, length = 0;
+  TaskKind kind = TaskKind::kCpu;
+};
+
+std::vector<Shown> shown_tasks(const ranks::JobGraph& job) {
+  const Graph& g = job.graph;
+  std::vector<Shown> out(g.size());
+  for (std::size_t t = 0; t < g.size(); ++t) out[t] = {g.measured[t], g.cost[t], g.kind[t]};
+  std::vector<Ns> waited(g.size(), -1);
+  for (const Rendezvous& meeting : job.collectives) {
+    for (const Rendezvous::Part& p : meeting.parts) {
+      // A kernel that is part of several meetings waits for the last of them.
+      if (!p.arrive.valid() || p.wait < waited[p.arrive.index()]) continue;
+      waited[p.arrive.index()] = p.wait;
+      const bool split = p.tail.valid();
+      const TaskKind kind = split ? TaskKind::kWait : TaskKind::kCollective;
+      out[p.arrive.index()] = {p.start, split ? p.wait : p.end - p.start, kind};
+      if (split) out[p.tail.index()] = {p.start + p.wait, p.transfer, TaskKind::kCollective};
+    }
+  }
+  // How much later than the first rank a rank begins is the cost of its begin; nothing runs then.
+  for (const ranks::RankPart& part : job.ranks) out[part.begin.index()].length = 0;
+  return out;
+}
+
+}  // namespace
+
+Columns job_columns(const overview::JobOverview& job, Names& names) {
+  const analysis::RanksStep& step = *job.step;
+  const Graph& g = step.graph.graph;
+  const std::vector<Shown> shown = shown_tasks(step.graph);
+  std::vector<char> critical(g.size(), 0);
+  for (const simulate::PathStep& one : step.path) critical[one.task] = 1;
+  std::vector<std::uint64_t> places(g.strings.size(), UINT64_MAX);
+  const auto place = [&](StringId id) {
+    if (!id.valid()) return std::uint64_t{0};
+    std::uint64_t& known = places[id.index()];
+    if (known == UINT64_MAX) known = names.place(g.strings[id]);
+    return known;
+  };
+  const std::uint64_t waits = names.place("waits for other ranks");
+  Columns out;
+  for (const graph::GraphLane& lane : g.lanes) {
+    Ns end = 0;
+    for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
+      const Shown& s = shown[t];
+      const Ns length = std::max<Ns>(0, s.length);
+      out.start.zigzag(s.start - end);
+      out.length.number(static_cast<std::uint64_t>(length));
+      end = s.start + length;
+      const bool waiting = s.kind == TaskKind::kWait && graph::is_gpu(g.kind[t]);
+      out.name.number(waiting ? waits : place(g.name[t]));
+      out.layer.number(g.layer[t].valid() ? place(g.layers[g.layer[t].index()].name) : 0);
+      out.op.number(0);
+      out.kind.number(static_cast<unsigned>(s.kind) | static_cast<unsigned>(g.phase[t]) << 4 |
+                      (critical[t] != 0 ? 1U << 7 : 0U));
+      out.why.number(static_cast<unsigned>(step.timeline.cause_kind[t]));
+      const std::uint32_t cause = step.timeline.cause[t];
+      out.cause.zigzag(cause == kNone ? 0 : static_cast<std::int64_t>(t) - cause);
+      out.event.zigzag(0);
+      out.shapes.number(0);
+      out.launch.number(0);
+    }
+  }
+  add_dependencies(out, g);
+  return out;
+}
+
+}  // namespace foretrace::report
