@@ -12,6 +12,7 @@
 #include "foretrace/host/unprofiled.hpp"
 #include "graph/gpu_work.hpp"
 #include "trace/gpu.hpp"
+#include "whatif/job/job_models.hpp"
 #include "whatif/model/bound.hpp"
 
 namespace foretrace::analysis {
@@ -151,13 +152,14 @@ void say_age(std::vector<GpuPrediction>& predictions) {
 Status find_origin(Baseline& b, GpusReport& r, const GpusOptions& options) {
   const trace::Trace& trace = *b.model.trace;
   if (options.from) {
-    FORETRACE_TRY(b.model.device, known_device(*options.from, options.own));
+    FORETRACE_TRY(const hardware::Device given, known_device(*options.from, options.own));
+    whatif::set_device(b.model, given);
     r.how = "as given";
     r.from = b.model.device.full_name;
     return {};
   }
   FORETRACE_TRY(hardware::DeviceMatch match, hardware::device_of(trace, options.own));
-  b.model.device = match.device;
+  whatif::set_device(b.model, match.device);
   r.how = match.how;
   const trace::DeviceProperties* own = trace::main_properties(trace);
   r.from = own == nullptr || own->name.empty() ? match.device.full_name : own->name;

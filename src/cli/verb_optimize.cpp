@@ -83,8 +83,12 @@ Result<Answer> run_optimize(const Request& request) {
   }
   if (const auto seed = v.integer("seed")) options.seed = static_cast<std::uint64_t>(*seed);
   options.threads = request.load.threads;
+  if (v.text("ray") && open.baseline.figures.job) return asks_one_rank("--ray searches the step of one rank");
+  if (options.communication && open.baseline.figures.job) {
+    return asks_one_rank("--workers copies the step of one rank");
+  }
   if (v.text("ray")) {
-    FORETRACE_TRY(options.evaluate, ray_evaluator(request, *open.trace));
+    FORETRACE_TRY(options.evaluate, ray_evaluator(request, open.trace()));
   }
   if (request.load.progress) {
     options.progress = [&](const search::SearchProgress& p) {

@@ -190,7 +190,8 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
                          .after = at,
                          .cpu_cost = launch,
                          .work = m.works.row_of(t),
-                         .origin = graph::Origin::kScaled});
+                         .origin = graph::Origin::kScaled,
+                         .event = g.kind[t] == TaskKind::kCollective ? g.event[t] : EventId{}});
     }
   }
   return {};

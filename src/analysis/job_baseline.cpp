@@ -1,0 +1,137 @@
+// The step of a job: a model of each rank, made like that of a single trace but for its waits, and all of them joined.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/ranks_step.hpp"
+#include "analysis/steadiness.hpp"
+#include "base/percentiles.hpp"
+#include "foretrace/analysis/baseline.hpp"
+#include "foretrace/memory/memory.hpp"
+#include "whatif/job/job_models.hpp"
+#include "whatif/model/simulate_model.hpp"
+#include "whatif/predict/predictor.hpp"
+
+namespace foretrace::analysis {
+
+namespace {
+
+using whatif::JobTies;
+using whatif::Model;
+using Ranks = std::vector<std::shared_ptr<const Model>>;
+
+Result<Baseline> rank_baseline(const ranks::Rank& rank, std::uint32_t index, std::size_t step, const JobTies& ties,
+                               const host::UserMeasurements& user) {
+  const graph::GraphBuilder builder(rank.trace, rank.steps);
+  FORETRACE_TRY(graph::Graph graph, build_graph(builder, step));
+  whatif::take_out_waits(graph, index, ties.meetings);
+  // The measured step is the job's: it says nothing of one rank alone.
+  FORETRACE_TRY(Baseline out,
+                make_baseline(rank.trace, rank.steps.steps[step], graph, host::UserMeasurements({}, user.host)));
+  out.model.transfers_only = true;
+  std::erase_if(out.model.not_modelled,
+                [&](const std::string& text) { return out.figures.one_rank && text == out.figures.one_rank->sentence(); });
+  return out;
+}
+
+Ns simulated(const Model& model) {
+  whatif::ModelRuns runs(model);
+  return runs.run().timeline.step;
+}
+
+// The job with every rank's CPU at one end of what is not known of it, as host::unprofiled does for one rank.
+Result<Ns> moved(const Ranks& ranks, const std::shared_ptr<const JobTies>& ties, double sign) {
+  Ranks all;
+  for (const auto& rank : ranks) {
+    Model model = *rank;
+    for (std::size_t t = 0; t < model.graph.size(); ++t) {
+      if (graph::is_gpu(model.graph.kind[t])) continue;
+      const auto p = static_cast<std::size_t>(host::cpu_phase(model.graph, t));
+      const double by = sign * kTenthPercentile * model.base.sigma[p] + (sign > 0 ? model.base.slower[p] : 0.0);
+      model.graph.cost[t] = std::llround(static_cast<double>(model.graph.cost[t]) * std::exp(by));
+    }
+    all.push_back(std::make_shared<const Model>(std::move(model)));
+  }
+  FORETRACE_TRY(const Model joined, whatif::join(ties, std::move(all)));
+  const double gpu = kTenthPercentile * ranks.front()->base.sigma[host::kCpuPhases];
+  return static_cast<Ns>(static_cast<double>(simulated(joined)) * (1 + sign * gpu));
+}
+
+Status check_only(const std::vector<std::int64_t>& only, const std::vector<std::int64_t>& numbers) {
+  for (const std::int64_t rank : only) {
+    if (std::find(numbers.begin(), numbers.end(), rank) == numbers.end()) {
+      return fail(ErrorCode::kUsage, fmt::format("no trace of rank {} among those given", rank),
+                  "there are: " + ranks::list_of(numbers));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Baseline> make_baseline(const ranks::Job& job, std::optional<std::int64_t> number,
+                               const host::UserMeasurements& measurements, const std::vector<std::int64_t>& only) {
+  RanksOptions options;
+  options.step = number;
+  FORETRACE_TRY(const RanksStep step, ranks_step(job, options));
+  const ranks::CommonStep& chosen = step.steps.steps[step.chosen];
+  auto ties = std::make_shared<JobTies>();
+  ties->meetings = whatif::meetings(step.matching, step.clocks);
+  ties->slot_of_rank.assign(job.ranks.size(), kNone);
+  JobFigures about;
+  about.world_size = std::max<std::int64_t>(job.world_size, static_cast<std::int64_t>(job.ranks.size()));
+  about.missing = job.missing;
+  about.notes = job.notes;
+  about.notes.insert(about.notes.end(), step.notes.begin(), step.notes.end());
+  std::vector<StepFigures> figures;
+  Ranks ranks;
+  for (std::uint32_t r = 0; r < job.ranks.size(); ++r) {
+    if (chosen.step[r] == ranks::CommonStep::kNone) {
+      about.missing.push_back(job.ranks[r].rank);
+      continue;
+    }
+    Result<Baseline> one = rank_baseline(job.ranks[r], r, chosen.step[r], *ties, measurements);
+    if (!one) {
+      one.error().message = fmt::format("rank {}: {}", job.ranks[r].rank, one.error().message);
+      return one;
+    }
+    ties->slot_of_rank[r] = static_cast<std::uint32_t>(ranks.size());
+    ties->numbers.push_back(job.ranks[r].rank);
+    ties->changes.push_back(only.empty() || std::find(only.begin(), only.end(), job.ranks[r].rank) != only.end());
+    figures.push_back(std::move(one->figures));
+    ranks.push_back(std::make_shared<const Model>(std::move(one->model)));
+  }
+  FORETRACE_TRY_VOID(check_only(only, ties->numbers));
+  Baseline out;
+  FORETRACE_TRY(out.model, whatif::join(ties, ranks));
+  const std::size_t fullest = out.model.job->fullest;
+  StepFigures& f = out.figures;
+  f = std::move(figures[fullest]);
+  f.file = job.ranks.front().trace.path;
+  f.step_name = chosen.name;
+  f.traced = step.graph.graph.traced;
+  f.replayed = step.timeline.step;
+  f.period.reset();
+  f.one_rank.reset();
+  f.measured.reset();
+  f.measured_refused.clear();
+  f.unprofiled = simulated(out.model);
+  FORETRACE_TRY(f.unprofiled_high, moved(ranks, ties, 1));
+  FORETRACE_TRY(f.unprofiled_low, moved(ranks, ties, -1));
+  f.unprofiled_high = std::max(f.unprofiled_high, f.unprofiled);
+  f.unprofiled_low = std::min(f.unprofiled_low, f.unprofiled);
+  if (measurements.measured_ms) f.measured = std::llround(*measurements.measured_ms * 1e6);
+  out.model.base.step = f.unprofiled;
+  out.model.base.low = f.unprofiled_low;
+  out.model.base.high = f.unprofiled_high;
+  f.verdict.unprofiled = simulate::bottleneck(out.model.graph);
+  f.verdict.traced = simulate::bottleneck(step.graph.graph);
+  about.ranks = whatif::rank_times(out.model);
+  about.fullest_rank = ties->numbers[fullest];
+  f.job = std::move(about);
+  return out;
+}
+
+}  // namespace foretrace::analysis
