@@ -29,6 +29,16 @@ class RanksReport(Report):
         return float(self["traced_ms"])
 
     @property
+    def job_step_ms(self) -> float:
+        """The mean over the ranks of their own steps, as recorded."""
+        return float(self["job_step_ms"])
+
+    @property
+    def connected(self) -> bool:
+        """Whether any rank communicates with another; if not, the files are no job."""
+        return bool(self["connected"])
+
+    @property
     def ms(self) -> float:
         return self.traced_ms
 

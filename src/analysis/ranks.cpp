@@ -74,10 +74,11 @@ void fill_collectives(const ranks::Job& job, const RanksStep& s, RanksReport& ou
       row.wait.push_back(p.wait);
       row.rank_transfer.push_back(p.transfer);
       if (!p.arrive.valid()) continue;
-      rank.wait += p.wait;
-      rank.transfer += p.transfer;
       ++rank.collectives;
       rank.arrived_last += &p == &meeting.parts[meeting.last] ? 1u : 0u;
+      if (!p.counts) continue;
+      rank.wait += p.wait;
+      rank.transfer += p.transfer;
       // As simulated: from the arrival to whatever let the rank go on.
       if (p.tail.valid()) {
         const Ns met = meeting.hub.valid() ? s.timeline.start[meeting.hub.index()] : s.timeline.start[p.tail.index()];
@@ -137,7 +138,10 @@ void fill_notes(const ranks::Job& job, const RanksStep& s, bool aligned, RanksRe
   if (job.ranks.size() == 1) {
     note("one rank alone: nobody to wait for, and no clock to align");
   } else if (total == 0) {
-    note("no trace holds a communication kernel: the ranks' clocks are taken as written, and nothing ties the ranks");
+    note(
+        "no trace holds a communication kernel: these ranks are no job as far as their GPUs show. Each is replayed "
+        "alone on "
+        "its clock as written, and none is compared with another");
   } else if (s.matching.collectives.empty()) {
     note(
         fmt::format("none of the {} communication kernels matches one of another rank; by their process groups these "
@@ -240,6 +244,11 @@ Result<RanksReport> analyse_ranks(const ranks::Job& job, const RanksOptions& opt
   fill_collectives(job, s, out);
   fill_path(job, s, out);
   fill_notes(job, s, options.align, out);
+  out.job_step = ranks::traced_step(s.graph);
+  out.job_step_replayed = ranks::simulated_step(s.graph, s.timeline);
+  out.connected = !s.matching.collectives.empty();
+  out.stragglers.step = out.stragglers.without_any = s.timeline.step;
+  if (!out.connected) return out;  // who waits for nobody slows nobody down
   if (options.progress) options.progress("looking for stragglers", 0, job.ranks.size(), "ranks");
   out.stragglers = ranks::find_stragglers(job, s.matching, s.clocks, s.graph, s.timeline);
   return out;

@@ -71,8 +71,6 @@ class Solver {
   }
 
  private:
-  [[nodiscard]] bool symmetric(const Collective& c) const { return waits_of(c.kind) == Waits::kAll; }
-
   // Times on the first rank's clock, in µs after its anchor.
   [[nodiscard]] double us(const Member& m, Ns t) const {
     const double since = static_cast<double>(t - anchor_[m.rank]) * 1e-3;
@@ -106,7 +104,7 @@ class Solver {
     between_.assign(m_.families, {});
     length_.assign(m_.families, {});
     for (const Collective& c : m_.collectives) {
-      if (!symmetric(c)) continue;
+      if (!c.ends_together) continue;
       const double mean = mean_end(c);
       for (const Member& m : m_.of(c)) within_[c.family].squares += (end(m) - mean) * (end(m) - mean);
       within_[c.family].count += c.count - 1;
@@ -154,7 +152,7 @@ class Solver {
     Quadratic q(next);
     std::vector<std::size_t> seen(m_.families, 0);
     for (const Collective& c : m_.collectives) {
-      if (!symmetric(c) || seen[c.family]++ % stride_ != 0) continue;
+      if (!c.ends_together || seen[c.family]++ % stride_ != 0) continue;
       const double mean = mean_end(c);
       const double weight = 1 / within_[c.family].value();
       SparseRow centre;

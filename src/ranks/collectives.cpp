@@ -1,26 +1,23 @@
-// From kernels of many traces to collectives. Each rank's communication kernels become a list per process group and step;
-// lists of one group and step are laid side by side and paired in order, kind and size being the same. Where a rank lacks
-// one (a lost record, a file cut short), the longest common subsequence says which.
+// From kernels of many traces to collectives. Each rank's communication kernels become a list per process group and step (of
+// sends and receives, per pair and direction); lists of one group and step are laid side by side and paired in order, kind
+// and size being the same. Where a rank lacks one (a lost record, a file cut short), the longest common subsequence says which.
 
 #include "ranks/collectives.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <tuple>
-#include <unordered_map>
 
-#include "ranks/collective_names.hpp"
-#include "trace/communication.hpp"
+#include "ranks/operations.hpp"
+#include "ranks/process_groups.hpp"
 
 namespace foretrace::ranks {
 
-using trace::EventKind;
 using trace::kAbsent;
 
 namespace {
 
-/// One kernel on one rank.
+/// One operation of one kernel on one rank.
 struct Seen {
   std::uint32_t event;
   Ns start, end;  // absolute
@@ -28,19 +25,12 @@ struct Seen {
   std::int64_t bytes;
   std::int64_t step;
   std::int64_t sequence;
+  bool sends;
 };
 
-std::int64_t number_in(const std::optional<std::string>& raw) {
-  if (!raw) return kAbsent;
-  const std::size_t first = raw->find_first_of("-0123456789");
-  std::int64_t value = kAbsent;
-  if (first != std::string::npos) std::from_chars(raw->data() + first, raw->data() + raw->size(), value);
-  return value;
-}
-
-/// Everything a group is known by; ranks of one group agree on it.
+/// Everything a group is known by; ranks of one group agree on it. A pair of its ranks has its own order of messages.
 struct GroupKey {
-  std::string name, ranks;
+  std::string name, members;
   std::int64_t from = -1, to = -1;  // of send and receive
   friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
 };
@@ -54,10 +44,12 @@ class Matcher {
     out_.total.assign(job_.ranks.size(), 0);
     out_.reordered.assign(job_.ranks.size(), 0);
     for (std::uint32_t r = 0; r < job_.ranks.size(); ++r) collect(r);
-    for (auto& [key, lists] : groups_) match_group(key, lists);
+    for (auto& [key, lists] : lists_) match_group(key, lists);
+    count_unmatched();
     find_reordered();
-    find_roots();
     name_families();
+    find_roots();
+    find_common_ends();
     return std::move(out_);
   }
 
@@ -74,96 +66,47 @@ class Matcher {
   }
 
   void collect(std::uint32_t r) {
-    const trace::Trace& t = job_.ranks[r].trace;
-    std::vector<std::int8_t> communicates(t.strings.size(), -1);
-    std::vector<std::uint32_t> kernels;
-    std::unordered_map<std::int64_t, Ns> launched;
-    for (std::uint32_t e = 0; e < t.size(); ++e) {
-      if (t.kind(e) != EventKind::kKernel) continue;
-      std::int8_t& known = communicates[t.events.name[e].index()];
-      if (known < 0) known = trace::is_communication_kernel(t.name(e)) ? 1 : 0;
-      if (known == 0) continue;
-      kernels.push_back(e);
-      if (t.events.correlation[e] != kAbsent) launched.emplace(t.events.correlation[e], kAbsent);
+    std::uint32_t kernel = kNone;
+    for (const Operation& op : operations_of(job_.ranks[r].trace, job_.ranks[r].rank)) {
+      out_.total[r] += op.event != kernel ? 1u : 0u;
+      kernel = op.event;
+      Group& known = known_[{op.group, op.members}];
+      if (op.size >= 0) known.size = op.size;
+      if (!op.description.empty()) known.description = op.description;
+      Lists& lists = lists_[{op.group, op.members, op.from, op.to}];
+      if (lists.empty()) lists.resize(job_.ranks.size());
+      lists[r].push_back({op.event, op.start, op.end, op.kind, op.bytes, step_at(job_.ranks[r].steps, op.launched),
+                          op.sequence, op.from == job_.ranks[r].rank});
     }
-    if (kernels.empty()) return;
-    for (std::uint32_t e = 0; e < t.size(); ++e) {
-      if (t.kind(e) != EventKind::kRuntime || t.events.correlation[e] == kAbsent) continue;
-      if (const auto it = launched.find(t.events.correlation[e]); it != launched.end()) it->second = t.events.start[e];
-    }
-    out_.total[r] = kernels.size();
-    for (const std::uint32_t e : kernels) {
-      const auto launch = launched.find(t.events.correlation[e]);
-      const Ns when = launch != launched.end() && launch->second != kAbsent ? launch->second : t.events.start[e];
-      Seen seen{e,
-                t.base_time_ns + t.events.start[e],
-                t.base_time_ns + t.end(e),
-                kind_of(t.name(e)),
-                -1,
-                step_at(job_.ranks[r].steps, when),
-                kAbsent};
-      auto& list = groups_[key_of(r, e, seen)];
-      if (list.empty()) list.resize(job_.ranks.size());
-      list[r].push_back(seen);
-    }
-    for (auto& [key, lists] : groups_) {
-      if (lists.size() <= r) continue;
+    for (auto& [key, lists] : lists_) {
       std::stable_sort(lists[r].begin(), lists[r].end(),
                        [](const Seen& a, const Seen& b) { return a.start < b.start; });
     }
   }
 
-  // A send and its receive are a group of their own, known by both ends.
-  GroupKey key_of(std::uint32_t r, std::uint32_t e, Seen& seen) {
-    const trace::Trace& t = job_.ranks[r].trace;
-    const trace::CollectiveInfo* info = t.args.collective(t.events.args[e]);
-    GroupKey key;
-    if (info == nullptr) return key;
-    const RecordedCollective recorded = recorded_collective(t, e);
-    seen.kind = recorded.kind;
-    seen.bytes = recorded.bytes;
-    seen.sequence = info->sequence;
-    key.name = text_of(t, info->group);
-    key.ranks = text_of(t, info->group_ranks);
-    if (info->group_size != kAbsent) sizes_[key] = info->group_size;
-    if (seen.kind == CollectiveKind::kSendRecv) {
-      const std::int64_t me = job_.ranks[r].rank;
-      const std::int64_t to = number_in(t.args.find(t.events.args[e], "Dst Rank"));
-      const std::int64_t from = number_in(t.args.find(t.events.args[e], "Src Rank"));
-      const bool sends = lower_letters(text_of(t, info->name)).find("send") != std::string::npos;
-      key.from = sends ? me : from;
-      key.to = sends ? to : me;
-    }
-    return key;
-  }
-
   // Sizes differ between ranks where each brings what it has.
   static bool sized(CollectiveKind kind) {
-    return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce || kind == CollectiveKind::kBroadcast;
+    return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce ||
+           kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kSendRecv;
   }
   static bool same(const Seen& a, const Seen& b) {
     return a.kind == b.kind && (!sized(a.kind) || a.bytes == b.bytes || a.bytes < 0 || b.bytes < 0);
   }
 
-  // By sequence number where every record has one: the order of kernels then does not matter. Otherwise by step.
+  // By sequence number where every record has one: the order of kernels then does not matter. Otherwise by step. (Numbers of
+  // sends and receives count on each rank alone.)
   void match_group(const GroupKey& key, Lists& lists) {
-    Group group;
-    group.name = key.name.empty() ? "all ranks" : key.name;
-    if (const auto it = sizes_.find({key.name, key.ranks, -1, -1}); it != sizes_.end()) group.size = it->second;
+    std::vector<std::uint32_t> present;
+    bool sequenced = key.from < 0 && key.to < 0;
     for (std::uint32_t r = 0; r < lists.size(); ++r) {
-      if (!lists[r].empty()) group.ranks.push_back(r);
+      if (!lists[r].empty()) present.push_back(r);
+      for (const Seen& s : lists[r]) sequenced = sequenced && s.sequence != kAbsent;
     }
-    const auto index = static_cast<std::uint32_t>(out_.groups.size());
-    bool sequenced = true;
-    for (const auto& list : lists) {
-      for (const Seen& s : list) sequenced = sequenced && s.sequence != kAbsent;
-    }
-    if (group.ranks.size() < 2) {
-      out_.foreign_groups |= meets_others(key.ranks, group.ranks);
-      for (const std::uint32_t r : group.ranks) out_.unmatched[r] += lists[r].size();
+    if (present.size() < 2) {
+      out_.foreign_groups |= meets_others(key.members, present);
       return;
     }
-    out_.groups.push_back(std::move(group));
+    const std::uint32_t index = group_index(key, present);
     const auto bucket = [&](const Seen& s) { return sequenced ? s.sequence : s.step; };
     std::map<std::int64_t, Lists> buckets;
     for (std::uint32_t r = 0; r < lists.size(); ++r) {
@@ -173,20 +116,29 @@ class Matcher {
         b[r].push_back(s);
       }
     }
-    for (auto& [id, b] : buckets) match_lists(index, b);
+    for (auto& [id, b] : buckets) match_lists(index, present.size(), b);
+  }
+
+  // Pairs of one process group follow each other in the lists.
+  std::uint32_t group_index(const GroupKey& key, const std::vector<std::uint32_t>& present) {
+    const auto [at, added] = numbers_.emplace(std::pair(key.name, key.members), out_.groups.size());
+    if (added) {
+      Group group = known_[{key.name, key.members}];
+      group.name = key.name.empty() ? "all ranks" : key.name;
+      group.declared = listed_ranks(key.members);
+      out_.groups.push_back(std::move(group));
+    }
+    std::vector<std::uint32_t>& ranks = out_.groups[at->second].ranks;
+    ranks.insert(ranks.end(), present.begin(), present.end());
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    return static_cast<std::uint32_t>(at->second);
   }
 
   // "[0, 2]" of a group only rank 0 of the ranks given was seen in: whether it says so itself.
   [[nodiscard]] bool meets_others(std::string_view members, const std::vector<std::uint32_t>& seen) const {
-    std::vector<std::int64_t> named;
-    for (std::size_t at = members.find_first_of("0123456789"); at < members.size();
-         at = members.find_first_of("0123456789", at)) {
-      std::int64_t rank = 0;
-      at = static_cast<std::size_t>(std::from_chars(members.data() + at, members.data() + members.size(), rank).ptr -
-                                    members.data());
-      named.push_back(rank);
-    }
-    if (named.empty() || members.find("...") != std::string_view::npos) return false;  // it does not say
+    const std::vector<std::int64_t> named = listed_ranks(members);
+    if (named.empty()) return false;  // it does not say
     for (std::uint32_t r = 0; r < job_.ranks.size(); ++r) {
       const bool mine = std::find(seen.begin(), seen.end(), r) != seen.end();
       if (!mine && std::find(named.begin(), named.end(), job_.ranks[r].rank) != named.end()) return false;
@@ -197,18 +149,24 @@ class Matcher {
   // A group's collectives run one after another on every rank: by number, an order that goes back; in one step, kernels two
   // ranks both have and whose order no pairing keeps (match_lists counts those).
   void find_reordered() {
-    std::map<std::pair<std::uint32_t, std::uint32_t>, Ns> last;  // group, rank
+    std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, Ns> last;  // group, rank, its partner
     for (const Collective& c : out_.collectives) {
       for (const Member& m : out_.of(c)) {
-        Ns& before = last.emplace(std::pair(c.group, m.rank), m.start).first->second;
+        const std::uint32_t partner = c.kind == CollectiveKind::kSendRecv ? other_end(c, m) : kNone;
+        Ns& before = last.emplace(std::tuple(c.group, m.rank, partner), m.start).first->second;
         if (m.start < before) ++out_.reordered[m.rank];
         before = std::max(before, m.start);
       }
     }
   }
 
+  [[nodiscard]] std::uint32_t other_end(const Collective& c, const Member& m) const {
+    const auto both = out_.of(c);
+    return both[0].rank == m.rank ? both[1].rank : both[0].rank;
+  }
+
   // One group, one step: pairs every list with the longest one.
-  void match_lists(std::uint32_t group, const Lists& lists) {
+  void match_lists(std::uint32_t group, std::size_t present, const Lists& lists) {
     std::uint32_t longest = 0;
     for (std::uint32_t r = 1; r < lists.size(); ++r) {
       if (lists[r].size() > lists[longest].size()) longest = r;
@@ -222,7 +180,6 @@ class Matcher {
         place[r][a] = b;
         ++paired;
       }
-      out_.unmatched[r] += lists[r].size() - paired;
       if (numbered_ && paired < lists[r].size()) out_.reordered[r] += crossed(reference, lists[r], place[r]);
     }
     for (std::uint32_t i = 0; i < reference.size(); ++i) {
@@ -235,16 +192,27 @@ class Matcher {
       for (std::uint32_t r = 0; r < lists.size(); ++r) {
         if (place[r][i] == kNone) continue;
         const Seen& s = lists[r][place[r][i]];
+        if (s.sends) c.root = static_cast<std::uint32_t>(out_.members.size()) - c.first;
         out_.members.push_back({r, s.event, s.start, s.end});
       }
       c.count = static_cast<std::uint32_t>(out_.members.size()) - c.first;
       if (c.count < 2) {
-        for (std::uint32_t m = c.first; m < c.first + c.count; ++m) ++out_.unmatched[out_.members[m].rank];
         out_.members.resize(c.first);
         continue;
       }
-      out_.incomplete += c.count < out_.groups[group].ranks.size() ? 1u : 0u;
+      out_.incomplete += c.count < present ? 1u : 0u;
       out_.collectives.push_back(c);
+    }
+  }
+
+  // Kernels, not operations: one of a batch with a partner for any of its messages is matched.
+  void count_unmatched() {
+    std::vector<std::vector<std::uint32_t>> matched(job_.ranks.size());
+    for (const Member& m : out_.members) matched[m.rank].push_back(m.event);
+    for (std::size_t r = 0; r < matched.size(); ++r) {
+      std::sort(matched[r].begin(), matched[r].end());
+      const auto end = std::unique(matched[r].begin(), matched[r].end());
+      out_.unmatched[r] = out_.total[r] - static_cast<std::uint64_t>(end - matched[r].begin());
     }
   }
 
@@ -315,14 +283,10 @@ class Matcher {
       for (const Member& m : out_.of(c)) spent[{c.group, c.kind}][m.rank] += m.end - m.start;
     }
     for (Collective& c : out_.collectives) {
-      if (waits_of(c.kind) == Waits::kAll) continue;
+      if (waits_of(c.kind) == Waits::kAll || c.kind == CollectiveKind::kSendRecv) continue;
       std::uint32_t best = 0;
       const auto members = out_.of(c);
       for (std::uint32_t i = 0; i < members.size(); ++i) {
-        if (c.kind == CollectiveKind::kSendRecv) {
-          if (is_sender(members[i])) best = i;
-          continue;
-        }
         const auto& times = spent[{c.group, c.kind}];
         const Ns mine = times.at(members[i].rank);
         const Ns theirs = times.at(members[best].rank);
@@ -332,26 +296,44 @@ class Matcher {
     }
   }
 
-  [[nodiscard]] bool is_sender(const Member& m) const {
-    const trace::Trace& t = job_.ranks[m.rank].trace;
-    const trace::CollectiveInfo* info = t.args.collective(t.events.args[m.event]);
-    return info != nullptr && lower_letters(text_of(t, info->name)).find("send") != std::string::npos;
-  }
-
   void name_families() {
-    std::map<std::tuple<std::uint32_t, CollectiveKind, std::int64_t>, std::uint32_t> known;
+    std::map<std::tuple<std::uint32_t, CollectiveKind, std::int64_t, std::uint32_t, std::uint32_t>, std::uint32_t>
+        known;
     for (Collective& c : out_.collectives) {
-      c.family =
-          known.emplace(std::tuple(c.group, c.kind, c.bytes), static_cast<std::uint32_t>(known.size())).first->second;
+      const bool pair = c.kind == CollectiveKind::kSendRecv;
+      const std::uint32_t sender = pair ? out_.members[c.first + c.root].rank : kNone;
+      const std::uint32_t receiver = pair ? out_.members[c.first + 1 - c.root].rank : kNone;
+      const std::tuple key(c.group, c.kind, c.bytes, sender, receiver);
+      c.family = known.emplace(key, static_cast<std::uint32_t>(known.size())).first->second;
     }
     out_.families = static_cast<std::uint32_t>(known.size());
+  }
+
+  // Both ends of a message leave together, unless one of the kernels has more to do with a third rank.
+  void find_common_ends() {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> partner;  // rank, kernel; kNone: several
+    for (const Collective& c : out_.collectives) {
+      if (c.kind != CollectiveKind::kSendRecv) continue;
+      for (const Member& m : out_.of(c)) {
+        const auto [at, added] = partner.emplace(std::pair(m.rank, m.event), other_end(c, m));
+        if (!added && at->second != other_end(c, m)) at->second = kNone;
+      }
+    }
+    for (Collective& c : out_.collectives) {
+      const auto members = out_.of(c);
+      c.ends_together = c.kind == CollectiveKind::kSendRecv
+                            ? std::all_of(members.begin(), members.end(),
+                                          [&](const Member& m) { return partner.at({m.rank, m.event}) != kNone; })
+                            : waits_of(c.kind) == Waits::kAll;
+    }
   }
 
   const Job& job_;
   bool numbered_;
   Matching out_;
-  std::map<GroupKey, Lists> groups_;
-  std::map<GroupKey, std::int64_t> sizes_;
+  std::map<GroupKey, Lists> lists_;
+  std::map<std::pair<std::string, std::string>, Group> known_;  // by name and members: what the records say of it
+  std::map<std::pair<std::string, std::string>, std::size_t> numbers_;  // in Matching::groups
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 // Collectives of a job: which kernels on which ranks are the same operation. Matched by process group, by sequence number
-// where the trace has one, else by step and order, kind and size; what one rank alone shows is left unmatched.
+// where the trace has one, else by step and order, kind and size; what one rank alone shows is left unmatched. A send and its
+// receive are matched by both ends, in order; a kernel of batch_isend_irecv takes part in several of them.
 
 #include <cstdint>
 #include <limits>
@@ -37,7 +38,8 @@ struct RecordedCollective {
 };
 RecordedCollective recorded_collective(const trace::Trace& trace, std::uint32_t event);
 
-/// Who waits for whom: everybody for everybody, all for one root, one root for all, the receiver for the sender.
+/// Who waits for whom: everybody for everybody, all for one root, one root for all, the receiver for the sender. (A sender
+/// may wait for its receiver too: job_graph.cpp asks the times.)
 enum class Waits : std::uint8_t { kAll, kOnRoot, kRootOnAll };
 Waits waits_of(CollectiveKind kind);
 
@@ -49,18 +51,22 @@ struct Member {
 
 struct Collective {
   CollectiveKind kind = CollectiveKind::kOther;
-  std::uint32_t group = 0;             ///< index into Matching::groups
-  std::uint32_t family = 0;            ///< same group, kind and size: instances whose transfers should take as long
+  std::uint32_t group = 0;  ///< index into Matching::groups
+  std::uint32_t family =
+      0;  ///< same group, kind and size (and ends of a message): instances whose transfers should take as long
   std::int64_t bytes = -1;             ///< of one rank's input (of all-gather its output); -1 unknown
   std::int64_t step = -1;              ///< the profiler's step number; -1 when outside of any
   std::uint32_t first = 0, count = 0;  ///< Matching::members
-  std::uint32_t root = 0;              ///< member of rooted kinds: offset from `first`
+  std::uint32_t root = 0;              ///< member of rooted kinds: offset from `first`; of send and receive the sender
+  bool ends_together = false;          ///< all members end when the transfer does, as far as the records tell
 };
 
 struct Group {
-  std::string name;                  ///< "default_pg", "0"; "all ranks" when the trace names none
-  std::vector<std::uint32_t> ranks;  ///< indices of those seen taking part
-  std::int64_t size = -1;            ///< as the trace says; -1 unknown
+  std::string name;                    ///< "default_pg", "0"; "all ranks" when the trace names none
+  std::string description;             ///< "mesh_tp"; empty when the trace has none
+  std::vector<std::int64_t> declared;  ///< the ranks that belong to it as the traces say; empty: unknown
+  std::vector<std::uint32_t> ranks;    ///< indices of those seen taking part
+  std::int64_t size = -1;              ///< as the trace says; -1 unknown
 };
 
 struct Matching {

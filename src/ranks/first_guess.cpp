@@ -40,7 +40,7 @@ FirstGuess first_guess(std::size_t ranks, const Matching& matching) {
       const Collective& c = matching.collectives[k];
       const Ns end = member(matching, k, a)->end;
       for (const Member& m : matching.of(c)) {
-        if (out.known[m.rank] == 0) (waits_of(c.kind) == Waits::kAll ? even : uneven)[m.rank].push_back(end - m.end);
+        if (out.known[m.rank] == 0) (c.ends_together ? even : uneven)[m.rank].push_back(end - m.end);
       }
     }
     for (auto* distances : {&even, &uneven}) {  // ends of rooted kinds do not agree: only where there is nothing else

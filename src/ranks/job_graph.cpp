@@ -37,7 +37,8 @@ std::vector<std::optional<Result<Graph>>> build_all(const Job& job, const Common
 /// A collective on its way into the graph.
 struct Plan {
   std::uint32_t collective;
-  std::vector<std::uint32_t> task;  // per member: of its rank's own graph; kNone when the step does not hold it
+  std::vector<std::uint32_t> own;  // per member: the task in its rank's own graph; kNone when the step does not hold it
+  std::vector<std::uint32_t> task;  // per member: the same in the job's
 };
 
 class Builder {
@@ -47,6 +48,7 @@ class Builder {
       : job_(job), m_(matching), clocks_(clocks), out_(out), merger_(out.graph), binds_(binds) {}
 
   void run(const CommonStep& step, std::vector<std::optional<Result<Graph>>>& graphs) {
+    find_buffered();
     place_ranks(step, graphs);
     plan(graphs);
     lay_out(step, graphs);
@@ -57,6 +59,24 @@ class Builder {
  private:
   [[nodiscard]] Ns aligned(std::uint32_t rank, Ns on_trace) const {
     return clocks_.clocks[rank].aligned(job_.ranks[rank].trace.base_time_ns + on_trace);
+  }
+
+  // Whether a member waits for others at all.
+  [[nodiscard]] bool waits(const Collective& c, std::uint32_t member) const {
+    if (c.kind == CollectiveKind::kSendRecv) return member != c.root || buffered_[c.family] == 0;
+    const Waits who = waits_of(c.kind);
+    return who == Waits::kAll || (who == Waits::kOnRoot ? member != c.root : member == c.root);
+  }
+
+  // A send that fits into the library's buffers ends without its receiver. One that did so shows it for all of its family.
+  void find_buffered() {
+    buffered_.assign(m_.families, 0);
+    for (const Collective& c : m_.collectives) {
+      if (c.kind != CollectiveKind::kSendRecv) continue;
+      const Member &sender = m_.members[c.first + c.root], &receiver = m_.members[c.first + 1 - c.root];
+      if (clocks_.clocks[sender.rank].aligned(sender.end) < clocks_.clocks[receiver.rank].aligned(receiver.start))
+        buffered_[c.family] = 1;
+    }
   }
 
   // The job begins when its first rank does.
@@ -98,7 +118,7 @@ class Builder {
     }
     for (std::uint32_t k = 0; k < m_.collectives.size(); ++k) {
       const Collective& c = m_.collectives[k];
-      Plan plan{k, {}};
+      Plan plan{k, {}, {}};
       std::uint32_t held = 0;
       for (const Member& m : m_.of(c)) {
         const auto it = task_of[m.rank].find(m.event);
@@ -106,10 +126,9 @@ class Builder {
         held += plan.task.back() != kNone ? 1u : 0u;
       }
       if (held == 0) continue;
+      plan.own = plan.task;
       for (std::uint32_t i = 0; i < c.count && binds_; ++i) {
-        const Waits waits = waits_of(c.kind);
-        const bool whole = (waits == Waits::kOnRoot && i == c.root) || (waits == Waits::kRootOnAll && i != c.root);
-        if (plan.task[i] != kNone && !whole) split_[m_.members[c.first + i].rank][plan.task[i]] = 1;
+        if (plan.task[i] != kNone && waits(c, i)) split_[m_.members[c.first + i].rank][plan.task[i]] = 1;
       }
       plans_.push_back(std::move(plan));
     }
@@ -167,6 +186,7 @@ class Builder {
     // Groups' lanes, one after another; within a group in the order of meeting, so that lane order contradicts nothing.
     std::vector<std::pair<const Plan*, Rendezvous>> meetings;
     for (const Plan& plan : plans_) meetings.emplace_back(&plan, measure(plan));
+    share_kernels(meetings);
     std::stable_sort(meetings.begin(), meetings.end(), [&](const auto& a, const auto& b) {
       const auto key = [&](const auto& x) {
         return std::pair(m_.collectives[x.second.collective].group, x.second.parts[x.second.last].start);
@@ -219,23 +239,43 @@ class Builder {
       out.parts.push_back(part);
       if (start > out.parts[out.last].start) out.last = i;
     }
-    const Waits waits = waits_of(c.kind);
     for (std::uint32_t i = 0; i < c.count; ++i) {
       Rendezvous::Part& p = out.parts[i];
-      Ns met = p.start;
-      if (waits == Waits::kAll || (waits == Waits::kRootOnAll && i == c.root)) met = out.parts[out.last].start;
-      if (waits == Waits::kOnRoot) met = std::max(met, out.parts[c.root].start);
-      met = std::clamp(met, p.start, std::max(p.start, p.end));
+      const Ns met = std::clamp(awaited(c, out, i), p.start, std::max(p.start, p.end));
       p.wait = met - p.start;
       p.transfer = p.end - met;
-      if (binds_ && p.arrive.valid() && split(waits, i, c.root))
+      if (binds_ && p.arrive.valid() && split_[p.rank][plan.own[i]] != 0)
         p.tail = TaskId{static_cast<std::uint32_t>(p.arrive.value + 1)};
     }
     return out;
   }
 
-  static bool split(Waits waits, std::uint32_t i, std::uint32_t root) {
-    return waits == Waits::kAll || (waits == Waits::kOnRoot ? i != root : i == root);
+  // When the last one that member i waits for had arrived.
+  [[nodiscard]] Ns awaited(const Collective& c, const Rendezvous& meeting, std::uint32_t i) const {
+    if (!waits(c, i)) return meeting.parts[i].start;
+    return waits_of(c.kind) == Waits::kOnRoot
+               ? meeting.parts[c.kind == CollectiveKind::kSendRecv ? 1 - i : c.root].start
+               : meeting.parts[meeting.last].start;
+  }
+
+  // The kernel of a batch waits for the last partner of all its messages; its time counts there.
+  void share_kernels(std::vector<std::pair<const Plan*, Rendezvous>>& meetings) {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Rendezvous::Part*> longest;  // rank, arrival
+    const auto each = [&](auto visit) {
+      for (auto& [plan, meeting] : meetings) {
+        if (m_.collectives[plan->collective].kind != CollectiveKind::kSendRecv) continue;
+        for (Rendezvous::Part& p : meeting.parts) {
+          if (p.arrive.valid()) visit(p, longest[{p.rank, p.arrive.value}]);
+        }
+      }
+    };
+    each([](Rendezvous::Part& p, Rendezvous::Part*& most) {
+      if (most == nullptr || p.wait > most->wait) most = &p;
+    });
+    each([](Rendezvous::Part& p, Rendezvous::Part*& most) {
+      p.counts = &p == most;
+      p.transfer = most->transfer;
+    });
   }
 
   // A tail's cost, and the arrival's, which has none.
@@ -278,10 +318,12 @@ class Builder {
     for (std::uint32_t i = 0; i < c.count; ++i) {
       const Rendezvous::Part& p = meeting.parts[i];
       if (!p.tail.valid()) continue;
-      set_tail(p, p.transfer, p.start + p.wait);
+      if (p.counts) set_tail(p, p.transfer, p.start + p.wait);
+      if (!waits(c, i)) continue;
       for (std::uint32_t j = 0; j < c.count; ++j) {
         const Rendezvous::Part& other = meeting.parts[j];
-        if (i == j || (waits_of(c.kind) == Waits::kOnRoot && j != c.root)) continue;
+        const bool pair = c.kind == CollectiveKind::kSendRecv;
+        if (i == j || (!pair && waits_of(c.kind) == Waits::kOnRoot && j != c.root)) continue;
         // What the clocks cannot explain binds nobody.
         if (other.start > p.end) continue;
         if (other.arrive.valid()) {
@@ -299,12 +341,25 @@ class Builder {
   JobGraph& out_;
   Merger merger_;
   bool binds_;
+  std::vector<char> buffered_;  // per family of sends
   std::vector<std::vector<char>> split_;
   std::vector<Plan> plans_;
   std::uint32_t begin_ = 0, end_ = 0;
 };
 
 }  // namespace
+
+Ns traced_step(const JobGraph& job) {
+  Ns sum = 0;
+  for (const RankPart& part : job.ranks) sum += part.step_end - part.step_start;
+  return job.ranks.empty() ? 0 : sum / static_cast<Ns>(job.ranks.size());
+}
+
+Ns simulated_step(const JobGraph& job, const simulate::Timeline& timeline) {
+  Ns sum = 0;
+  for (const RankPart& part : job.ranks) sum += timeline.end[part.last.index()] - timeline.end[part.begin.index()];
+  return job.ranks.empty() ? 0 : sum / static_cast<Ns>(job.ranks.size());
+}
 
 Result<JobGraph> build_job_graph(const Job& job, const Matching& matching, const Clocks& clocks, const CommonStep& step,
                                  std::vector<std::string>& notes, const JobGraphOptions& options) {

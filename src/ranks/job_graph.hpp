@@ -8,8 +8,9 @@
 //   group                 ├─▶ transfer ─┤                    waiting is never part of a cost; the tail is what this rank
 //   rank 1   … ─▶ arrive ─┘             └─▶ tail ─▶ …        needed longer than the first to be done
 //
-// A broadcast's root waits for nobody: its kernel stays whole, and the others' tails wait for its start. A task on a
-// lane of the job's own begins the step and one ends it.
+// A broadcast's root waits for nobody: its kernel stays whole, and the others' tails wait for its start. Send and receive wait
+// for each other's start, unless the times show that such a send ends without its receiver. The kernel of a batch of them is
+// part of several, and its tail waits for all. A task on a lane of the job's own begins the step and one ends it.
 
 #include <cstdint>
 #include <span>
@@ -42,13 +43,15 @@ struct Rendezvous {
     TaskId tail;         ///< invalid where the kernel stays whole
     Ns start, end;       ///< measured, after the job's begin, on aligned clocks
     Ns wait, transfer;   ///< measured: until the last it waits for arrived, and from then on
+    bool counts =
+        true;  ///< false: the kernel is part of several messages, and its time is counted with a later partner's
   };
   std::uint32_t collective = 0;  ///< index into Matching::collectives
   TaskId hub;                    ///< the transfer; invalid where only a root binds
   std::vector<Part> parts;
   std::uint32_t last = 0;  ///< the part that arrived last
   /// The last arriver's time, which waits for nobody: what the collective costs.
-  [[nodiscard]] Ns transfer() const { return parts[last].end - parts[last].start; }
+  [[nodiscard]] Ns transfer() const { return parts[last].transfer; }
 };
 
 struct JobGraph {
@@ -58,6 +61,11 @@ struct JobGraph {
   std::vector<Rendezvous> collectives;
   Ns begin = 0;  ///< of the step on the first rank's clock: the earliest rank's start
 };
+
+/// The step of the job: the mean over its ranks of their own steps, which is what each of them measures. Ranks may begin at
+/// different moments, so that the time from the first begin to the last end is longer.
+Ns traced_step(const JobGraph& job);
+Ns simulated_step(const JobGraph& job, const simulate::Timeline& timeline);
 
 struct JobGraphOptions {
   unsigned threads = 0;  ///< 0: as many as the machine has; the result is the same for any number

@@ -38,7 +38,7 @@ template <class End>
 Ns end_spread(const Matching& m, End end) {
   std::vector<double> spreads;
   for (const Collective& c : m.collectives) {
-    if (waits_of(c.kind) != Waits::kAll) continue;
+    if (!c.ends_together) continue;
     double low = end(m.members[c.first]);
     double high = low;
     for (const Member& x : m.of(c)) {

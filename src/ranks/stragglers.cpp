@@ -243,7 +243,8 @@ class StragglerFinder {
       for (const Rendezvous& r : job_.collectives) {
         const Collective& c = m_.collectives[r.collective];
         for (const Rendezvous::Part& p : r.parts) {
-          if (p.rank == rank && p.tail.valid()) out[{c.kind, c.bytes}].emplace_back(r.hub.value, p.tail.value);
+          if (p.rank == rank && p.tail.valid() && p.counts)
+            out[{c.kind, c.bytes}].emplace_back(r.hub.value, p.tail.value);
         }
       }
       return out;
@@ -268,7 +269,7 @@ class StragglerFinder {
     if (cause == StragglerCause::kSlowLink) {
       for (const Rendezvous& r : job_.collectives) {
         for (const Rendezvous::Part& p : r.parts) {
-          if (p.rank != part.rank || !p.tail.valid()) continue;
+          if (p.rank != part.rank || !p.tail.valid() || !p.counts) continue;
           sum += g_.cost[p.tail.index()] + (r.hub.valid() ? g_.cost[r.hub.index()] : 0);
         }
       }

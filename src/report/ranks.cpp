@@ -109,7 +109,7 @@ std::string collective_table(const RanksReport& report, const TextStyle& style) 
 }
 
 std::string straggler_text(const RanksReport& report, const TextStyle& style) {
-  if (report.ranks.size() < 2) return {};
+  if (report.ranks.size() < 2 || !report.connected) return {};
   std::string out = "\nStragglers\n";
   const ranks::Stragglers& s = report.stragglers;
   if (s.found.empty()) {
@@ -149,14 +149,19 @@ std::string path_text(const RanksReport& report, const TextStyle& style) {
 }  // namespace
 
 std::string to_text(const RanksReport& report, const TextStyle& style) {
-  std::string out =
-      fmt::format("{} of {}, {} ({} in common, {})\n", plural(report.ranks.size(), "rank"), report.world_size,
-                  printable(report.step), plural(report.steps.size(), "step"), report.step_source);
+  std::string out;
+  if (report.ranks.size() > 1 && !report.connected) out = "no job: these ranks share no communication\n";
+  out += fmt::format("{} of {}, {} ({} in common, {})\n", plural(report.ranks.size(), "rank"), report.world_size,
+                     printable(report.step), plural(report.steps.size(), "step"), report.step_source);
   out += clock_text(report, style) + "\n" + rank_table(report, style);
   out += collective_table(report, style);
   out +=
       fmt::format("\nstep of all ranks: {} ms traced, {} ms replayed ({:+.2f}%), {} tasks\n", format_ms(report.traced),
                   format_ms(report.replayed), report.error_pct, format_count(report.tasks));
+  if (report.job_step != report.traced || report.job_step_replayed != report.replayed) {
+    out += fmt::format("step of a rank, on average: {} ms traced, {} ms replayed\n", format_ms(report.job_step),
+                       format_ms(report.job_step_replayed));
+  }
   out += straggler_text(report, style) + path_text(report, style);
   std::string notes;
   const auto add = [&](const std::string& text) { notes += "  - " + wrap(printable(text), style.width, 4, 4) + "\n"; };
@@ -232,6 +237,8 @@ std::string to_json(const RanksReport& report) {
   json.member("steps", report.steps).member("world_size", report.world_size).member("missing", report.missing);
   write_ranks(json, report);
   json.member_ms("traced_ms", report.traced).member_ms("replayed_ms", report.replayed);
+  json.member_ms("job_step_ms", report.job_step).member_ms("job_step_replayed_ms", report.job_step_replayed);
+  json.member("connected", report.connected);
   json.member("error_pct", report.error_pct).member("tasks", report.tasks).member("dependencies", report.dependencies);
   write_stragglers(json, report);
   write_clocks(json, report);

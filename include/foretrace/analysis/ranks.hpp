@@ -63,7 +63,9 @@ struct RanksReport {
   };
   std::vector<CollectiveRow> collectives;
 
-  Ns traced = 0, replayed = 0;
+  bool connected = false;                  ///< some rank communicates with another: false is no job
+  Ns traced = 0, replayed = 0;             ///< from the first rank's begin to the last one's end
+  Ns job_step = 0, job_step_replayed = 0;  ///< the job's step: the mean over the ranks of their own
   double error_pct = 0;
   std::uint64_t tasks = 0, dependencies = 0;
 
