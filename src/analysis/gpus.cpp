@@ -225,6 +225,7 @@ Result<GpusReport> compare_gpus(Baseline b, const GpusOptions& options) {
   r.from_device = b.model.device.name;
   r.baseline = b.figures.measured.value_or(b.figures.unprofiled);
   r.one_rank = b.figures.one_rank;
+  r.job = b.figures.job;
   r.steadiness = b.figures.steadiness;
   r.whatifs = options.whatifs;
   r.order = options.order;

@@ -22,15 +22,26 @@ using whatif::JobTies;
 using whatif::Model;
 using Ranks = std::vector<std::shared_ptr<const Model>>;
 
+// A trace shows the speed of its host with an error, so a step is taken to run at a speed between that and the usual one:
+// `speed_exponent`, which is v / (v + e) for the variance v of hosts and e of one trace. Several ranks on a host show its speed
+// several times, and e shrinks with their number.
+std::optional<host::HostCosts> costs_seen_by(std::size_t ranks, const trace::Trace& trace,
+                                             const host::UserMeasurements& user) {
+  if (user.host || ranks < 2 || host::recorder_figures(trace).probe_view_us) return user.host;
+  host::HostCosts costs = host::HostCosts::built_in();
+  costs.speed_exponent = 1 / (1 + (1 / costs.speed_exponent - 1) / static_cast<double>(ranks));
+  return costs;
+}
+
 Result<Baseline> rank_baseline(const ranks::Rank& rank, std::uint32_t index, std::size_t step, const JobTies& ties,
-                               const host::UserMeasurements& user) {
+                               const std::optional<host::HostCosts>& costs) {
   const graph::GraphBuilder builder(rank.trace, rank.steps);
   FORETRACE_TRY(graph::Graph graph, build_graph(builder, step));
   whatif::take_out_waits(graph, index, ties.meetings);
   // The measured step is the job's: it says nothing of one rank alone.
   FORETRACE_TRY(Baseline out,
-                make_baseline(rank.trace, rank.steps.steps[step], graph, host::UserMeasurements({}, user.host)));
-  out.model.transfers_only = true;
+                make_baseline(rank.trace, rank.steps.steps[step], graph, host::UserMeasurements({}, costs)));
+  out.model.transfers_only = !ties.meetings.empty();
   std::erase_if(out.model.not_modelled,
                 [&](const std::string& text) { return out.figures.one_rank && text == out.figures.one_rank->sentence(); });
   return out;
@@ -78,7 +89,7 @@ Result<Baseline> make_baseline(const ranks::Job& job, std::optional<std::int64_t
   FORETRACE_TRY(const RanksStep step, ranks_step(job, options));
   const ranks::CommonStep& chosen = step.steps.steps[step.chosen];
   auto ties = std::make_shared<JobTies>();
-  ties->meetings = whatif::meetings(step.matching, step.clocks);
+  ties->meetings = whatif::meetings(step.matching, step.graph);
   ties->slot_of_rank.assign(job.ranks.size(), kNone);
   JobFigures about;
   about.world_size = std::max<std::int64_t>(job.world_size, static_cast<std::int64_t>(job.ranks.size()));
@@ -92,7 +103,11 @@ Result<Baseline> make_baseline(const ranks::Job& job, std::optional<std::int64_t
       about.missing.push_back(job.ranks[r].rank);
       continue;
     }
-    Result<Baseline> one = rank_baseline(job.ranks[r], r, chosen.step[r], *ties, measurements);
+    const auto neighbours = static_cast<std::size_t>(
+        std::count_if(step.clocks.clocks.begin(), step.clocks.clocks.end(),
+                      [&](const ranks::Clock& c) { return c.host == step.clocks.clocks[r].host; }));
+    Result<Baseline> one = rank_baseline(job.ranks[r], r, chosen.step[r], *ties,
+                                         costs_seen_by(neighbours, job.ranks[r].trace, measurements));
     if (!one) {
       one.error().message = fmt::format("rank {}: {}", job.ranks[r].rank, one.error().message);
       return one;
@@ -111,15 +126,17 @@ Result<Baseline> make_baseline(const ranks::Job& job, std::optional<std::int64_t
   f = std::move(figures[fullest]);
   f.file = job.ranks.front().trace.path;
   f.step_name = chosen.name;
-  f.traced = step.graph.graph.traced;
-  f.replayed = step.timeline.step;
+  f.traced = ranks::traced_step(step.graph);
+  f.replayed = ranks::simulated_step(step.graph, step.timeline);
   f.period.reset();
   f.one_rank.reset();
   f.measured.reset();
   f.measured_refused.clear();
   f.unprofiled = simulated(out.model);
-  FORETRACE_TRY(f.unprofiled_high, moved(ranks, ties, 1));
-  FORETRACE_TRY(f.unprofiled_low, moved(ranks, ties, -1));
+  if (ranks.size() > 1) {
+    FORETRACE_TRY(f.unprofiled_high, moved(ranks, ties, 1));
+    FORETRACE_TRY(f.unprofiled_low, moved(ranks, ties, -1));
+  }
   f.unprofiled_high = std::max(f.unprofiled_high, f.unprofiled);
   f.unprofiled_low = std::min(f.unprofiled_low, f.unprofiled);
   if (measurements.measured_ms) f.measured = std::llround(*measurements.measured_ms * 1e6);

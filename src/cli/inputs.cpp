@@ -125,9 +125,16 @@ Result<host::UserMeasurements> user_measurements(const Values& values) {
   return out;
 }
 
-Result<OpenBaseline> open_baseline(const Request& request) {
+Result<TracesAndChanges> traces_and_changes(const Values& values) {
+  std::vector<std::string> given = values.argument("TRACE");
+  const std::vector<std::string>& more = values.argument("WHATIF");
+  given.insert(given.end(), more.begin(), more.end());
+  return split_arguments(given);
+}
+
+Result<OpenBaseline> open_baseline(const Request& request, const std::vector<std::string>& traces) {
   FORETRACE_TRY(const host::UserMeasurements measurements, user_measurements(request.values));
-  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE"), request.load));
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(traces, request.load));
   const std::optional<std::int64_t> step = request.values.integer("step"), rank = request.values.integer("rank");
   OpenBaseline out{std::make_unique<ranks::Job>(), {}};
   if (files.size() > 1) {
@@ -138,7 +145,7 @@ Result<OpenBaseline> open_baseline(const Request& request) {
     FORETRACE_TRY(out.baseline, analysis::make_baseline(*out.job, step, measurements, only));
     return out;
   }
-  FORETRACE_TRY(trace::Trace trace, load_one(request.values.argument("TRACE"), request));
+  FORETRACE_TRY(trace::Trace trace, load_one(traces, request));
   out.job->ranks.resize(1);
   out.job->ranks.front().trace = std::move(trace);
   FORETRACE_TRY(out.baseline, analysis::make_baseline(out.trace(), step, measurements));

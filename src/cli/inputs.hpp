@@ -36,6 +36,8 @@ struct TracesAndChanges {
   std::vector<std::string> traces, whatifs;
 };
 Result<TracesAndChanges> split_arguments(const std::vector<std::string>& given);
+/// The same of a verb whose arguments are TRACE and WHATIF: several traces may stand in front of the changes.
+Result<TracesAndChanges> traces_and_changes(const Values& values);
 
 /// --measured-ms and --host.
 Result<host::UserMeasurements> user_measurements(const Values& values);
@@ -47,7 +49,7 @@ struct OpenBaseline {
   analysis::Baseline baseline;
   [[nodiscard]] const trace::Trace& trace() const { return job->ranks.front().trace; }
 };
-Result<OpenBaseline> open_baseline(const Request& request);
+Result<OpenBaseline> open_baseline(const Request& request, const std::vector<std::string>& traces);
 
 /// The error of a verb that answers for one rank and was given several. `what`: "`scale` starts from one rank".
 tl::unexpected<Error> asks_one_rank(std::string_view what);

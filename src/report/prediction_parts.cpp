@@ -55,7 +55,7 @@ std::string steadiness_line(const std::string& steadiness, const TextStyle& styl
 }
 
 std::string baseline_notes(const analysis::StepFigures& b, const TextStyle& style) {
-  std::string out = job_text(b, style) + steadiness_line(b.steadiness, style);
+  std::string out = job_text(b.job, style) + steadiness_line(b.steadiness, style);
   if (!b.measured_refused.empty()) out += "  " + wrap(printable(b.measured_refused), style.width, 4, 2) + "\n";
   return out;
 }
@@ -103,17 +103,20 @@ void write_job(JsonWriter& json, const analysis::JobFigures& job) {
   json.member("notes", job.notes).end_object();
 }
 
-std::string job_text(const analysis::StepFigures& b, const TextStyle& style) {
-  if (!b.job) return {};
-  const analysis::JobFigures& job = *b.job;
+std::string job_text(const std::optional<analysis::JobFigures>& of, const TextStyle& style) {
+  if (!of) return {};
+  const analysis::JobFigures& job = *of;
   Ns wait = 0;
-  for (const whatif::RankTime& r : job.ranks) wait = std::max(wait, r.wait);
+  bool memory = false;
+  for (const whatif::RankTime& r : job.ranks) {
+    wait = std::max(wait, r.wait);
+    memory |= r.peak_bytes.has_value();
+  }
   std::string text = fmt::format("a job of {} ranks, simulated together; a rank waits up to {} ms for others",
                                  job.world_size, short_ms(wait));
-  if (b.peak_bytes) text += fmt::format("; rank {} has the highest peak", job.fullest_rank);
+  if (memory) text += fmt::format("; rank {} has the highest peak", job.fullest_rank);
   if (!job.missing.empty()) {
-    text += fmt::format(". No trace of rank {}: these ranks are taken to arrive like those that have one",
-                        ranks::list_of(job.missing));
+    text += fmt::format(". No trace of rank {}: waiting for them counts as transfer", ranks::list_of(job.missing));
   }
   return "  " + wrap(text, style.width, 4, 2) + "\n";
 }

@@ -49,7 +49,9 @@ std::vector<std::pair<std::string_view, std::int64_t>> peak_parts(const memory::
 void write_peak_parts(JsonWriter& json, const std::optional<memory::Composition>& of);
 
 /// One line about the job whose ranks are simulated together; empty where the step is of one trace.
-std::string job_text(const analysis::StepFigures& baseline, const TextStyle& style);
+std::string job_text(const std::optional<analysis::JobFigures>& job, const TextStyle& style);
+/// The member "job".
+void write_job(JsonWriter& json, const analysis::JobFigures& job);
 /// The member "ranks": where each rank of a job spends its step.
 void write_ranks(JsonWriter& json, const std::vector<whatif::RankTime>& ranks);
 

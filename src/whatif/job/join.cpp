@@ -13,7 +13,6 @@ namespace foretrace::whatif {
 using graph::DependencyKind;
 using graph::Graph;
 using graph::TaskKind;
-using ranks::Waits;
 
 namespace {
 
@@ -50,11 +49,6 @@ struct Plan {
   };
   std::vector<Member> members;
 };
-
-bool waits_for_others(const Meeting& meeting, std::uint32_t member) {
-  if (meeting.waits == Waits::kOnRoot) return member != meeting.root;
-  return meeting.waits == Waits::kAll || member == meeting.root;
-}
 
 class Joiner {
  public:
@@ -94,10 +88,12 @@ class Joiner {
       const Meeting::Member& m = meeting.members[i];
       const std::uint32_t slot = ties_.slot_of_rank[m.rank];
       if (slot == kNone || !m.binds || tasks[slot].of(m.event).empty()) continue;
-      plan.members.push_back({i, slot, tasks[slot].of(m.event)[k], waits_for_others(meeting, i)});
+      plan.members.push_back({i, slot, tasks[slot].of(m.event)[k], m.waits});
     }
     if (plan.members.size() < 2) return;
-    for (const Plan::Member& m : plan.members) split_[m.slot][m.task] = m.waits ? 1 : 0;
+    for (const Plan::Member& m : plan.members) {
+      if (m.waits) split_[m.slot][m.task] = 1;
+    }
     plans_.push_back(std::move(plan));
   }
 
@@ -158,27 +154,17 @@ class Joiner {
     Graph& g = out_.graph;
     std::vector<Joint> joints;
     for (const Plan::Member& m : plan.members) {
-      if (m.waits) joints.push_back({m.slot, m.task, m.task + 1, m.task + 1});
+      if (!m.waits) continue;
+      joints.push_back({m.slot, m.task, m.task + 1, m.task + 1});
+      g.cost[m.task] = 0;
     }
-    if (plan.meeting->waits == Waits::kAll) {
-      const auto first = std::min_element(joints.begin(), joints.end(), [&](const Joint& a, const Joint& b) {
-        return g.cost[a.tail] < g.cost[b.tail];
-      });
-      const std::uint32_t transfer = first->tail;
-      const Ns cost = g.cost[transfer];
-      for (Joint& j : joints) {
-        j.transfer = transfer;
-        g.cost[j.arrive] = 0;
-        if (j.tail == transfer) continue;
-        g.cost[j.tail] -= cost;
-        merger_.depend(j.arrive, transfer, 0, DependencyKind::kCollective);
-        merger_.depend(transfer, j.tail, 0, DependencyKind::kCollective);
-      }
+    const bool together = plan.meeting->awaited == Awaited::kAll && joints.size() == plan.members.size();
+    if (together) {
+      tie_together(joints);
     } else {
       for (const Joint& j : joints) {
-        g.cost[j.arrive] = 0;
         for (const Plan::Member& other : plan.members) {
-          const bool awaited = plan.meeting->waits == Waits::kRootOnAll || other.member == plan.meeting->root;
+          const bool awaited = plan.meeting->awaited != Awaited::kRoot || other.member == plan.meeting->root;
           if (other.task != j.arrive && awaited) {
             merger_.depend(other.task, j.tail, 0, DependencyKind::kCollective, 0);
           }
@@ -186,6 +172,22 @@ class Joiner {
       }
     }
     job_.collectives.push_back(std::move(joints));
+  }
+
+  // One transfer for all, on the stream of the one that is done first.
+  void tie_together(std::vector<Joint>& joints) {
+    Graph& g = out_.graph;
+    const auto first = std::min_element(joints.begin(), joints.end(), [&](const Joint& a, const Joint& b) {
+      return g.cost[a.tail] < g.cost[b.tail];
+    });
+    const std::uint32_t transfer = first->tail;
+    for (Joint& j : joints) {
+      j.transfer = transfer;
+      if (j.tail == transfer) continue;
+      g.cost[j.tail] -= g.cost[transfer];
+      merger_.depend(j.arrive, transfer, 0, DependencyKind::kCollective);
+      merger_.depend(transfer, j.tail, 0, DependencyKind::kCollective);
+    }
   }
 
   JobModels& job_;

@@ -4,41 +4,38 @@
 
 namespace foretrace::whatif {
 
-using ranks::Waits;
-
 namespace {
 
+Awaited awaited_in(ranks::CollectiveKind kind) {
+  if (kind == ranks::CollectiveKind::kSendRecv) return Awaited::kPartner;
+  return ranks::waits_of(kind) == ranks::Waits::kOnRoot ? Awaited::kRoot : Awaited::kAll;
+}
+
 // When the last one that member i waits for had arrived.
-Ns met(const Meeting& meeting, const std::vector<Ns>& start, std::uint32_t i) {
-  const Ns last = *std::max_element(start.begin(), start.end());
-  switch (meeting.waits) {
-    case Waits::kAll:
-      return last;
-    case Waits::kOnRoot:
-      return std::max(start[i], start[meeting.root]);
-    case Waits::kRootOnAll:
-      return i == meeting.root ? last : start[i];
+Ns met(const Meeting& meeting, const ranks::Rendezvous& measured, std::uint32_t i) {
+  switch (meeting.awaited) {
+    case Awaited::kRoot:
+      return measured.parts[meeting.root].start;
+    case Awaited::kPartner:
+      return measured.parts[1 - i].start;
+    case Awaited::kAll:
+      break;
   }
-  return last;
+  return measured.parts[measured.last].start;
 }
 
 }  // namespace
 
-std::vector<Meeting> meetings(const ranks::Matching& matching, const ranks::Clocks& clocks) {
+std::vector<Meeting> meetings(const ranks::Matching& matching, const ranks::JobGraph& step) {
   std::vector<Meeting> out;
-  out.reserve(matching.collectives.size());
-  for (const ranks::Collective& c : matching.collectives) {
-    Meeting meeting{ranks::waits_of(c.kind), c.root, {}};
-    std::vector<Ns> start, end;
-    for (const ranks::Member& m : matching.of(c)) {
-      start.push_back(clocks.clocks[m.rank].aligned(m.start));
-      end.push_back(std::max(start.back(), clocks.clocks[m.rank].aligned(m.end)));
-      meeting.members.push_back({m.rank, m.event, 0, true});
-    }
-    for (std::uint32_t i = 0; i < meeting.members.size(); ++i) {
-      const Ns from = met(meeting, start, i);
-      meeting.members[i].binds = from <= end[i];
-      meeting.members[i].transfer = end[i] - (from <= end[i] ? from : start[i]);
+  out.reserve(step.collectives.size());
+  for (const ranks::Rendezvous& measured : step.collectives) {
+    const ranks::Collective& c = matching.collectives[measured.collective];
+    Meeting meeting{awaited_in(c.kind), c.root, {}};
+    for (std::uint32_t i = 0; i < measured.parts.size(); ++i) {
+      const ranks::Rendezvous::Part& p = measured.parts[i];
+      const bool binds = !p.tail.valid() || met(meeting, measured, i) <= p.end;
+      meeting.members.push_back({p.rank, matching.members[c.first + i].event, p.transfer, p.tail.valid(), binds});
     }
     out.push_back(std::move(meeting));
   }

@@ -19,10 +19,13 @@ std::vector<RankTime> rank_times(const Model& job) {
     const graph::GraphLane& lane = once.lanes[once.lane[t]];
     return lane.begin * run.copies + (run.copies - 1) * (lane.end - lane.begin) + (t - lane.begin);
   };
+  std::vector<bool> counted(once.size(), false);
   for (const std::vector<Joint>& collective : all.collectives) {
     std::uint32_t last = kNone;
     Ns latest = 0, longest = 0;
     for (const Joint& j : collective) {
+      if (counted[j.arrive]) continue;  // a kernel with several messages
+      counted[j.arrive] = true;
       const Ns arrived = run.timeline.start[place(j.arrive)];
       const Ns met = run.timeline.start[place(j.transfer)];
       out[j.slot].wait += std::max<Ns>(0, met - arrived);
