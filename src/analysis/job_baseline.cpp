@@ -104,8 +104,8 @@ Result<Baseline> make_baseline(const ranks::Job& job, std::optional<std::int64_t
       continue;
     }
     const auto neighbours = static_cast<std::size_t>(
-        std::count_if(step.clocks.clocks.begin(), step.clocks.clocks.end(),
-                      [&](const ranks::Clock& c) { return c.host == step.clocks.clocks[r].host; }));
+        std::count_if(job.ranks.begin(), job.ranks.end(),
+                      [&](const ranks::Rank& other) { return other.host == job.ranks[r].host; }));
     Result<Baseline> one = rank_baseline(job.ranks[r], r, chosen.step[r], *ties,
                                          costs_seen_by(neighbours, job.ranks[r].trace, measurements));
     if (!one) {
