@@ -9,9 +9,12 @@
 #include "analysis/ranks_step.hpp"
 #include "base/readable.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "foretrace/whatif/parallel.hpp"
 #include "graph/gpu_work.hpp"
+#include "hardware/collective.hpp"
 #include "ranks/clocks.hpp"
 #include "ranks/job_graph.hpp"
+#include "ranks/job_kind.hpp"
 #include "ranks/one_job.hpp"
 #include "ranks/stragglers.hpp"
 
@@ -32,6 +35,21 @@ Result<std::size_t> choose_step(const ranks::Job& job, const RanksStep& s, const
   return fail(ErrorCode::kUsage, fmt::format("the ranks have no step {} in common", *number), "there are: " + there);
 }
 
+// Ranks that fit into one node are joined as such GPUs usually are. What joins nodes is in no trace.
+std::optional<hardware::FabricCollectives> fabric_of(const ranks::Job& job) {
+  const Result<hardware::DeviceMatch> device = hardware::device_of(job.ranks[0].trace);
+  if (!device) return std::nullopt;
+  Result<hardware::Fabric> fabric = hardware::find_fabric(whatif::usual_fabric(device->device));
+  if (!fabric) return std::nullopt;
+  constexpr std::int64_t kMostInANode = 8;  // of all servers that the fabrics describe
+  for (const ranks::Rank& r : job.ranks) {
+    if (r.host != job.ranks[0].host || job.world_size > kMostInANode) return std::nullopt;
+  }
+  fabric->name = fabric->levels.front().name;
+  fabric->levels.resize(1);
+  return hardware::FabricCollectives(std::move(*fabric));
+}
+
 void fill_ranks(const ranks::Job& job, const RanksStep& s, RanksReport& out) {
   for (std::size_t r = 0; r < job.ranks.size(); ++r) {
     RanksReport::RankRow row;
@@ -40,6 +58,7 @@ void fill_ranks(const ranks::Job& job, const RanksStep& s, RanksReport& out) {
     row.host = job.ranks[r].host;
     row.clock = s.clocks.clocks[r];
     row.unmatched = s.matching.unmatched[r];
+    row.place = s.kind.places[r];
     out.ranks.push_back(std::move(row));
   }
   for (const ranks::RankPart& part : s.graph.ranks) {
@@ -62,6 +81,10 @@ void fill_collectives(const ranks::Job& job, const RanksStep& s, RanksReport& ou
     row.arrival = meeting.parts[meeting.last].start;
     row.transfer = meeting.transfer();
     row.last = job.ranks[meeting.parts[meeting.last].rank].rank;
+    if (c.kind == ranks::CollectiveKind::kSendRecv) {
+      row.from = job.ranks[meeting.parts[c.root].rank].rank;
+      row.to = job.ranks[meeting.parts[1 - c.root].rank].rank;
+    }
     Ns first = INT64_MAX, first_end = INT64_MAX, last_end = INT64_MIN;
     for (const Rendezvous::Part& p : meeting.parts) {
       RanksReport::RankRow& rank = out.ranks[p.rank];
@@ -214,6 +237,9 @@ Result<RanksStep> ranks_step(const ranks::Job& job, const RanksOptions& options)
   if (options.progress) options.progress("building the graph of all ranks", 0, job.ranks.size(), "ranks");
   FORETRACE_TRY(s.graph,
                 ranks::build_job_graph(job, s.matching, s.clocks, s.steps.steps[s.chosen], s.notes, {options.threads}));
+  s.order = ranks::program_order(job, s.matching, s.graph);
+  const std::optional<hardware::FabricCollectives> fabric = fabric_of(job);
+  s.kind = ranks::find_kind(job, s.matching, s.graph, s.order, fabric ? &*fabric : nullptr);
   s.timeline = simulate::simulate(s.graph.graph);
   s.path = simulate::critical_path(s.graph.graph, s.timeline);
   return s;
@@ -244,13 +270,14 @@ Result<RanksReport> analyse_ranks(const ranks::Job& job, const RanksOptions& opt
   fill_collectives(job, s, out);
   fill_path(job, s, out);
   fill_notes(job, s, options.align, out);
+  out.kind = s.kind;
   out.job_step = ranks::traced_step(s.graph);
   out.job_step_replayed = ranks::simulated_step(s.graph, s.timeline);
   out.connected = !s.matching.collectives.empty();
   out.stragglers.step = out.stragglers.without_any = s.timeline.step;
   if (!out.connected) return out;  // who waits for nobody slows nobody down
   if (options.progress) options.progress("looking for stragglers", 0, job.ranks.size(), "ranks");
-  out.stragglers = ranks::find_stragglers(job, s.matching, s.clocks, s.graph, s.timeline);
+  out.stragglers = ranks::find_stragglers(job, s.matching, s.clocks, s.graph, s.timeline, s.kind.places);
   return out;
 }
 

@@ -9,6 +9,8 @@
 #include "ranks/collectives.hpp"
 #include "ranks/common_steps.hpp"
 #include "ranks/job_graph.hpp"
+#include "ranks/job_kind.hpp"
+#include "ranks/program_order.hpp"
 
 namespace foretrace::analysis {
 
@@ -18,6 +20,8 @@ struct RanksStep {
   ranks::CommonSteps steps;
   std::size_t chosen = 0;
   ranks::JobGraph graph;
+  ranks::ProgramOrder order;
+  ranks::JobKind kind;
   simulate::Timeline timeline;
   std::vector<simulate::PathStep> path;  ///< the critical path over all ranks
   std::vector<std::string> notes;

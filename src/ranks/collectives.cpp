@@ -43,6 +43,7 @@ class Matcher {
     out_.unmatched.assign(job_.ranks.size(), 0);
     out_.total.assign(job_.ranks.size(), 0);
     out_.reordered.assign(job_.ranks.size(), 0);
+    out_.operations.resize(job_.ranks.size());
     for (std::uint32_t r = 0; r < job_.ranks.size(); ++r) collect(r);
     for (auto& [key, lists] : lists_) match_group(key, lists);
     count_unmatched();
@@ -67,12 +68,12 @@ class Matcher {
 
   void collect(std::uint32_t r) {
     std::uint32_t kernel = kNone;
+    std::vector<GroupOperation>& own = out_.operations[r];
     for (const Operation& op : operations_of(job_.ranks[r].trace, job_.ranks[r].rank)) {
       out_.total[r] += op.event != kernel ? 1u : 0u;
       kernel = op.event;
-      Group& known = known_[{op.group, op.members}];
-      if (op.size >= 0) known.size = op.size;
-      if (!op.description.empty()) known.description = op.description;
+      const std::uint32_t group = group_of(r, op);
+      own.push_back({op.event, group, op.kind, op.bytes, op.from, op.to});
       Lists& lists = lists_[{op.group, op.members, op.from, op.to}];
       if (lists.empty()) lists.resize(job_.ranks.size());
       lists[r].push_back({op.event, op.start, op.end, op.kind, op.bytes, step_at(job_.ranks[r].steps, op.launched),
@@ -82,6 +83,21 @@ class Matcher {
       std::stable_sort(lists[r].begin(), lists[r].end(),
                        [](const Seen& a, const Seen& b) { return a.start < b.start; });
     }
+  }
+
+  std::uint32_t group_of(std::uint32_t r, const Operation& op) {
+    const auto [at, added] = numbers_.emplace(std::pair(op.group, op.members), out_.groups.size());
+    if (added) {
+      Group group;
+      group.name = op.group.empty() ? "all ranks" : op.group;
+      group.declared = listed_ranks(op.members);
+      out_.groups.push_back(std::move(group));
+    }
+    Group& group = out_.groups[at->second];
+    if (op.size >= 0) group.size = op.size;
+    if (!op.description.empty()) group.description = op.description;
+    if (group.ranks.empty() || group.ranks.back() != r) group.ranks.push_back(r);
+    return static_cast<std::uint32_t>(at->second);
   }
 
   // Sizes differ between ranks where each brings what it has.
@@ -106,7 +122,7 @@ class Matcher {
       out_.foreign_groups |= meets_others(key.members, present);
       return;
     }
-    const std::uint32_t index = group_index(key, present);
+    const auto index = static_cast<std::uint32_t>(numbers_.at({key.name, key.members}));
     const auto bucket = [&](const Seen& s) { return sequenced ? s.sequence : s.step; };
     std::map<std::int64_t, Lists> buckets;
     for (std::uint32_t r = 0; r < lists.size(); ++r) {
@@ -117,22 +133,6 @@ class Matcher {
       }
     }
     for (auto& [id, b] : buckets) match_lists(index, present.size(), b);
-  }
-
-  // Pairs of one process group follow each other in the lists.
-  std::uint32_t group_index(const GroupKey& key, const std::vector<std::uint32_t>& present) {
-    const auto [at, added] = numbers_.emplace(std::pair(key.name, key.members), out_.groups.size());
-    if (added) {
-      Group group = known_[{key.name, key.members}];
-      group.name = key.name.empty() ? "all ranks" : key.name;
-      group.declared = listed_ranks(key.members);
-      out_.groups.push_back(std::move(group));
-    }
-    std::vector<std::uint32_t>& ranks = out_.groups[at->second].ranks;
-    ranks.insert(ranks.end(), present.begin(), present.end());
-    std::sort(ranks.begin(), ranks.end());
-    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-    return static_cast<std::uint32_t>(at->second);
   }
 
   // "[0, 2]" of a group only rank 0 of the ranks given was seen in: whether it says so itself.
@@ -332,7 +332,6 @@ class Matcher {
   bool numbered_;
   Matching out_;
   std::map<GroupKey, Lists> lists_;
-  std::map<std::pair<std::string, std::string>, Group> known_;  // by name and members: what the records say of it
   std::map<std::pair<std::string, std::string>, std::size_t> numbers_;  // in Matching::groups
 };
 

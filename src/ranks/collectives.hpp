@@ -69,9 +69,19 @@ struct Group {
   std::int64_t size = -1;              ///< as the trace says; -1 unknown
 };
 
+/// One operation of a communication kernel, whether another rank shows it or not.
+struct GroupOperation {
+  std::uint32_t event;  ///< the kernel, of that rank's trace
+  std::uint32_t group;  ///< index into Matching::groups
+  CollectiveKind kind;
+  std::int64_t bytes;     ///< as Collective::bytes
+  std::int64_t from, to;  ///< ranks of the job, of send and receive; -1 otherwise
+};
+
 struct Matching {
-  std::vector<Group> groups;
-  std::vector<Collective> collectives;  ///< group by group, each in order
+  std::vector<Group> groups;                            ///< all that records name
+  std::vector<std::vector<GroupOperation>> operations;  ///< per rank, in the order of its trace
+  std::vector<Collective> collectives;                  ///< group by group, each in order
   std::vector<Member> members;
   std::uint32_t families = 0;
   std::vector<std::uint64_t> unmatched;  ///< per rank: communication kernels no other rank shows

@@ -10,6 +10,8 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "base/csv.hpp"
+#include "base/data_files.hpp"
 #include "foretrace/ranks/job.hpp"
 #include "ranks/collectives.hpp"
 #include "ranks/job_graph.hpp"
@@ -58,6 +60,25 @@ bool inside(const std::vector<std::pair<Ns, Ns>>& ranges, Ns when) {
   return after != ranges.begin() && when < (after - 1)->second;
 }
 
+// How much work of each kind differs between two runs of one program: the standard deviation of log time in recordings of unchanged
+// programs. Kernels of a rank may err together (its GPU's clock), so that the sum differs as one kernel does.
+struct RunSpread {
+  double cpu = 0, kernel = 0;
+  static const RunSpread& table() {
+    static const RunSpread kTable = [] {
+      RunSpread out;
+      const std::pair<std::string_view, double*> places[] = {{"host_traced", &out.cpu}, {"kernel", &out.kernel}};
+      read_values(data_file("compare/noise/recordings.csv"), places);
+      return out;
+    }();
+    return kTable;
+  }
+  [[nodiscard]] double of(StragglerCause cause) const {
+    if (cause == StragglerCause::kSlowLink) return 0;  // nobody recorded it; the clocks' error bounds it
+    return cause == StragglerCause::kSlowKernel ? kernel : cpu;
+  }
+};
+
 /// One task of a rank and what it would cost there if the rank were the typical one.
 struct Swap {
   std::uint32_t task;
@@ -67,8 +88,8 @@ struct Swap {
 class StragglerFinder {
  public:
   StragglerFinder(const Job& traces, const Matching& m, const Clocks& clocks, const JobGraph& job,
-                  const simulate::Timeline& timeline)
-      : m_(m), clocks_(clocks), job_(job), g_(job.graph), own_(timeline.step) {
+                  const simulate::Timeline& timeline, const std::vector<RankPlace>& places)
+      : m_(m), clocks_(clocks), job_(job), g_(job.graph), places_(places), own_(timeline.step) {
     cause_.assign(g_.size(), kNone);
     for (const RankPart& part : job.ranks) classify(part, loader_ranges(traces.ranks[part.rank].trace));
     for (const Rendezvous& r : job.collectives) {
@@ -279,14 +300,29 @@ class StragglerFinder {
     return sum;
   }
 
+  // Ranks of one number do the same work by construction; a stage of a pipeline does other work than the next.
   void compare(StragglerCause cause, std::vector<Candidate>& candidates, std::vector<Ns>& even) {
-    std::vector<std::pair<Ns, std::uint32_t>> totals;
-    for (std::uint32_t i = 0; i < job_.ranks.size(); ++i) totals.emplace_back(total(job_.ranks[i], cause), i);
-    std::stable_sort(totals.begin(), totals.end());
+    std::map<std::uint32_t, std::vector<std::pair<Ns, std::uint32_t>>> peers;
+    for (std::uint32_t i = 0; i < job_.ranks.size(); ++i) {
+      peers[places_[job_.ranks[i].rank].peers].emplace_back(total(job_.ranks[i], cause), i);
+    }
+    for (auto& [number, totals] : peers) {
+      std::stable_sort(totals.begin(), totals.end());
+      compare(cause, totals, candidates, even);
+    }
+  }
+
+  void compare(StragglerCause cause, const std::vector<std::pair<Ns, std::uint32_t>>& totals,
+               std::vector<Candidate>& candidates, std::vector<Ns>& even) {
     // The median rank is the typical one: it exists, so its tasks can stand in for those of others.
     const auto [typical, like] = totals[(totals.size() - 1) / 2];
+    // Two standard deviations: chance exceeds them once in 44 by definition. Ranks start late after a step that ended late, so
+    // that starts differ as the CPU time of a step does.
+    constexpr double kDeviations = 2;
+    const Ns of = cause == StragglerCause::kLateStart ? own_ : typical;
+    const auto by_chance = static_cast<Ns>(kDeviations * RunSpread::table().of(cause) * static_cast<double>(of));
     for (const auto& [sum, i] : totals) {
-      if (sum <= typical) continue;
+      if (sum - typical <= by_chance) continue;
       Candidate c;
       c.straggler.rank = job_.ranks[i].rank;
       c.straggler.like = job_.ranks[like].rank;
@@ -314,6 +350,7 @@ class StragglerFinder {
   const Clocks& clocks_;
   const JobGraph& job_;
   const Graph& g_;
+  const std::vector<RankPlace>& places_;
   Ns own_;
   std::vector<std::uint32_t> cause_;
   simulate::Timeline scratch_;
@@ -322,8 +359,8 @@ class StragglerFinder {
 }  // namespace
 
 Stragglers find_stragglers(const Job& job, const Matching& matching, const Clocks& clocks, const JobGraph& graph,
-                           const simulate::Timeline& timeline) {
-  return StragglerFinder(job, matching, clocks, graph, timeline).run();
+                           const simulate::Timeline& timeline, const std::vector<RankPlace>& places) {
+  return StragglerFinder(job, matching, clocks, graph, timeline, places).run();
 }
 
 }  // namespace foretrace::ranks

@@ -2,14 +2,16 @@
 // Finding the ranks and links that hold a job up.
 
 #include "foretrace/ranks/job.hpp"
+#include "foretrace/ranks/kind.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "ranks/collectives.hpp"
 #include "ranks/job_graph.hpp"
 
 namespace foretrace::ranks {
 
-/// `timeline` is the graph's own simulation. A difference the clocks may have made up is named as nobody's.
+/// `timeline` is the graph's own simulation; `places` says which ranks do the same work, for only those are compared. A
+/// difference the clocks may have made up, or that two runs of the same program show too, is named as nobody's.
 Stragglers find_stragglers(const Job& job, const Matching& matching, const Clocks& clocks, const JobGraph& graph,
-                           const simulate::Timeline& timeline);
+                           const simulate::Timeline& timeline, const std::vector<RankPlace>& places);
 
 }  // namespace foretrace::ranks

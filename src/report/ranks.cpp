@@ -7,6 +7,7 @@
 
 #include "base/readable.hpp"
 #include "foretrace/report/report.hpp"
+#include "report/job_kind.hpp"
 #include "report/json_writer.hpp"
 #include "report/text_table.hpp"
 
@@ -98,7 +99,8 @@ std::string collective_table(const RanksReport& report, const TextStyle& style) 
       report.collectives, 20, [](const auto& c) { return c.transfer + c.longest_wait; },
       [](const auto& c) { return c.arrival; });
   for (const RanksReport::CollectiveRow* c : rows) {
-    table.row({fmt::format("  {} ({})", c->kind, c->group), size_text(c->bytes), fmt::format("{}", c->members),
+    const std::string what = c->from < 0 ? c->kind : fmt::format("{} {} -> {}", c->kind, c->from, c->to);
+    table.row({fmt::format("  {} ({})", what, c->group), size_text(c->bytes), fmt::format("{}", c->members),
                format_ms(c->arrival), format_ms(c->transfer), format_ms(c->longest_wait), fmt::format("{}", c->last),
                format_us(to_us(c->end_spread))});
   }
@@ -113,8 +115,9 @@ std::string straggler_text(const RanksReport& report, const TextStyle& style) {
   std::string out = "\nStragglers\n";
   const ranks::Stragglers& s = report.stragglers;
   if (s.found.empty()) {
-    out += fmt::format("  none costs {:.0f} % of the step or more{}\n", 100 * ranks::Stragglers::kNotable,
-                       s.clock_error > 0 ? " and more than the clock error" : "");
+    out +=
+        fmt::format("  none costs {:.0f} % of the step or more, and more than {}\n", 100 * ranks::Stragglers::kNotable,
+                    s.clock_error > 0 ? "the clock error" : "runs of one program differ");
   }
   for (const ranks::Straggler& x : s.found) {
     std::string line =
@@ -151,6 +154,7 @@ std::string path_text(const RanksReport& report, const TextStyle& style) {
 std::string to_text(const RanksReport& report, const TextStyle& style) {
   std::string out;
   if (report.ranks.size() > 1 && !report.connected) out = "no job: these ranks share no communication\n";
+  out += kind_text(report, style);
   out += fmt::format("{} of {}, {} ({} in common, {})\n", plural(report.ranks.size(), "rank"), report.world_size,
                      printable(report.step), plural(report.steps.size(), "step"), report.step_source);
   out += clock_text(report, style) + "\n" + rank_table(report, style);
@@ -186,6 +190,7 @@ void write_ranks(JsonWriter& json, const RanksReport& report) {
     json.member_ms("wait_ms", r.wait).member_ms("transfer_ms", r.transfer);
     json.member_ms("replayed_wait_ms", r.replayed_wait).member("collectives", r.collectives);
     json.member("arrived_last", r.arrived_last).member("unmatched", r.unmatched).member_ms("critical_ms", r.critical);
+    json.member("stage", r.place.stage).member_ms("compute_ms", r.place.compute).member_ms("bubble_ms", r.place.bubble);
   });
 }
 
@@ -206,7 +211,11 @@ void write_collectives(JsonWriter& json, const RanksReport& report) {
     json.member("ranks", c.members).member_ms("at_ms", c.arrival).member_ms("transfer_ms", c.transfer);
     json.member_ms("longest_wait_ms", c.longest_wait).member_ms("total_wait_ms", c.total_wait);
     json.member("start_spread_us", to_us(c.start_spread)).member("end_spread_us", to_us(c.end_spread));
-    json.member("last_rank", c.last).key("members").begin_array();
+    json.member("last_rank", c.last)
+        .member("from", known(c.from))
+        .member("to", known(c.to))
+        .key("members")
+        .begin_array();
     for (std::size_t i = 0; i < c.rank.size(); ++i) {
       json.begin_object().member("rank", c.rank[i]).member_ms("wait_ms", c.wait[i]);
       json.member_ms("transfer_ms", c.rank_transfer[i]).end_object();
@@ -235,6 +244,7 @@ std::string to_json(const RanksReport& report) {
   json.begin_object().member("schema", 1).member("verb", "ranks").member("step", report.step);
   json.member("step_number", report.step_number).member("step_source", report.step_source);
   json.member("steps", report.steps).member("world_size", report.world_size).member("missing", report.missing);
+  write_kind(json, report.kind);
   write_ranks(json, report);
   json.member_ms("traced_ms", report.traced).member_ms("replayed_ms", report.replayed);
   json.member_ms("job_step_ms", report.job_step).member_ms("job_step_replayed_ms", report.job_step_replayed);

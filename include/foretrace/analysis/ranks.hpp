@@ -14,6 +14,7 @@
 #include "foretrace/base/result.hpp"
 #include "foretrace/base/types.hpp"
 #include "foretrace/ranks/job.hpp"
+#include "foretrace/ranks/kind.hpp"
 
 namespace foretrace::analysis {
 
@@ -45,6 +46,7 @@ struct RanksReport {
     std::uint64_t arrived_last = 0;  ///< of them
     std::uint64_t unmatched = 0;     ///< communication kernels of the trace no other rank shows
     Ns critical = 0;                 ///< time of the critical path on it
+    ranks::RankPlace place;          ///< its stage, compute and bubble
   };
   std::vector<RankRow> ranks;
 
@@ -57,12 +59,14 @@ struct RanksReport {
     Ns longest_wait = 0;  ///< of the first
     Ns total_wait = 0;    ///< of all ranks together
     Ns start_spread = 0, end_spread = 0;
-    std::int64_t last = 0;  ///< the rank that arrived last
+    std::int64_t last = 0;            ///< the rank that arrived last
+    std::int64_t from = -1, to = -1;  ///< of a message; -1 of collectives
     std::vector<std::int64_t> rank;
     std::vector<Ns> wait, rank_transfer;  ///< per member
   };
   std::vector<CollectiveRow> collectives;
 
+  ranks::JobKind kind;
   bool connected = false;                  ///< some rank communicates with another: false is no job
   Ns traced = 0, replayed = 0;             ///< from the first rank's begin to the last one's end
   Ns job_step = 0, job_step_replayed = 0;  ///< the job's step: the mean over the ranks of their own
