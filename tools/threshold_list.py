@@ -28,7 +28,11 @@ THRESHOLDS: dict[str, dict[str, str]] = {
         "kLongestStretch": "a stretch between two events from work of the program",
         "kLongestStall": "what a profiler does at once from the program's own waiting",
     },
-    "src/host/recorded_parts.cpp": {"kLongShare": "first operations of a phase from work of the program"},
+    "src/host/recorded_parts.cpp": {
+        "kLongShare": "first operations of a phase from work of the program",
+        "kPythonStretch": "Python in a backward pass from autograd's own work",
+        "kPythonShare": "a plain backward pass from one with hooks in Python",
+    },
     "src/host/phase_counts.cpp": {
         "kFewestCalls": "calls that reveal a speed from too few",
         "kFarApart": "a phase like those measured from another kind of work",

@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/job_calibration.hpp"
 #include "analysis/ranks_step.hpp"
 #include "analysis/steadiness.hpp"
 #include "base/percentiles.hpp"
 #include "foretrace/analysis/baseline.hpp"
-#include "foretrace/memory/memory.hpp"
+#include "foretrace/ranks/job.hpp"
 #include "whatif/job/job_models.hpp"
 #include "whatif/model/simulate_model.hpp"
 #include "whatif/predict/predictor.hpp"
@@ -20,7 +21,6 @@ namespace {
 
 using whatif::JobTies;
 using whatif::Model;
-using Ranks = std::vector<std::shared_ptr<const Model>>;
 
 // A trace shows the speed of its host with an error, so a step is taken to run at a speed between that and the usual one:
 // `speed_exponent`, which is v / (v + e) for the variance v of hosts and e of one trace. Several ranks on a host show its speed
@@ -53,21 +53,26 @@ Ns simulated(const Model& model) {
 }
 
 // The job with every rank's CPU at one end of what is not known of it, as host::unprofiled does for one rank.
-Result<Ns> moved(const Ranks& ranks, const std::shared_ptr<const JobTies>& ties, double sign) {
-  Ranks all;
-  for (const auto& rank : ranks) {
-    Model model = *rank;
-    for (std::size_t t = 0; t < model.graph.size(); ++t) {
-      if (graph::is_gpu(model.graph.kind[t])) continue;
-      const auto p = static_cast<std::size_t>(host::cpu_phase(model.graph, t));
-      const double by = sign * kTenthPercentile * model.base.sigma[p] + (sign > 0 ? model.base.slower[p] : 0.0);
-      model.graph.cost[t] = std::llround(static_cast<double>(model.graph.cost[t]) * std::exp(by));
-    }
-    all.push_back(std::make_shared<const Model>(std::move(model)));
-  }
-  FORETRACE_TRY(const Model joined, whatif::join(ties, std::move(all)));
+Ns at_end(const Ranks& ranks, MovedJob& job, double sign) {
+  const Ns step = job.step([&](std::size_t slot, std::size_t part) {
+    if (part == host::Calibration::kGpu) return 0.0;
+    const host::Unprofiled& base = ranks[slot]->base;
+    return sign * kTenthPercentile * base.sigma[part] + (sign > 0 ? base.slower[part] : 0.0);
+  });
   const double gpu = kTenthPercentile * ranks.front()->base.sigma[host::kCpuPhases];
-  return static_cast<Ns>(static_cast<double>(simulated(joined)) * (1 + sign * gpu));
+  return static_cast<Ns>(static_cast<double>(step) * (1 + sign * gpu));
+}
+
+// The measured step of the job, where it is plausible for every rank.
+Result<std::optional<Ns>> measured_step(const Ranks& ranks, Ns replayed, const host::UserMeasurements& user) {
+  if (!user.measured_ms) return std::optional<Ns>();
+  for (const auto& rank : ranks) {
+    Result<Ns> step = host::plausible_step(rank->graph, replayed, *user.measured_ms);
+    if (step) continue;
+    step.error().message = "--measured-ms: " + step.error().message;
+    return forward(step);
+  }
+  return std::optional<Ns>(std::llround(*user.measured_ms * 1e6));
 }
 
 Status check_only(const std::vector<std::int64_t>& only, const std::vector<std::int64_t>& numbers) {
@@ -121,25 +126,32 @@ Result<Baseline> make_baseline(const ranks::Job& job, std::optional<std::int64_t
   FORETRACE_TRY_VOID(check_only(only, ties->numbers));
   Baseline out;
   FORETRACE_TRY(out.model, whatif::join(ties, ranks));
+  const Ns replayed = ranks::simulated_step(step.graph, step.timeline);
+  FORETRACE_TRY(const std::optional<Ns> measured, measured_step(ranks, replayed, measurements));
+  if (measured) {
+    MovedJob today(out.model);
+    ranks = calibrated(ranks, today, *measured);
+    FORETRACE_TRY(out.model, whatif::join(ties, ranks));
+  }
   const std::size_t fullest = out.model.job->fullest;
   StepFigures& f = out.figures;
   f = std::move(figures[fullest]);
   f.file = job.ranks.front().trace.path;
   f.step_name = chosen.name;
   f.traced = ranks::traced_step(step.graph);
-  f.replayed = ranks::simulated_step(step.graph, step.timeline);
+  f.replayed = replayed;
   f.period.reset();
   f.one_rank.reset();
-  f.measured.reset();
+  f.measured = measured;
   f.measured_refused.clear();
   f.unprofiled = simulated(out.model);
   if (ranks.size() > 1) {
-    FORETRACE_TRY(f.unprofiled_high, moved(ranks, ties, 1));
-    FORETRACE_TRY(f.unprofiled_low, moved(ranks, ties, -1));
+    MovedJob today(out.model);
+    f.unprofiled_high = at_end(ranks, today, 1);
+    f.unprofiled_low = at_end(ranks, today, -1);
   }
   f.unprofiled_high = std::max(f.unprofiled_high, f.unprofiled);
   f.unprofiled_low = std::min(f.unprofiled_low, f.unprofiled);
-  if (measurements.measured_ms) f.measured = std::llround(*measurements.measured_ms * 1e6);
   out.model.base.step = f.unprofiled;
   out.model.base.low = f.unprofiled_low;
   out.model.base.high = f.unprofiled_high;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/readable.hpp"
+#include "foretrace/ranks/job.hpp"
 #include "report/verdict.hpp"
 #include "whatif/predict/bands.hpp"
 

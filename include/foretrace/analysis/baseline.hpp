@@ -17,11 +17,14 @@
 #include "foretrace/base/result.hpp"
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/host/measured_step.hpp"
-#include "foretrace/ranks/job.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/trace.hpp"
 #include "foretrace/whatif/model.hpp"
 #include "foretrace/whatif/whatif.hpp"
+
+namespace foretrace::ranks {
+struct Job;
+}
 
 namespace foretrace::analysis {
 
