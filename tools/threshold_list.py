@@ -18,7 +18,11 @@ THRESHOLDS: dict[str, dict[str, str]] = {
         "kMinRemaining": "what a profiler can have added to a task from the task",
         "kLongestStretch": "a stretch between two events from work of the program",
     },
-    "src/host/recorded_parts.cpp": {"kLongShare": "first operations of a phase from work of the program"},
+    "src/host/recorded_parts.cpp": {
+        "kLongShare": "first operations of a phase from work of the program",
+        "kPythonStretch": "Python in a backward pass from autograd's own work",
+        "kPythonShare": "a plain backward pass from one with hooks in Python",
+    },
     "src/host/phase_counts.cpp": {
         "kFewestCalls": "calls that reveal a speed from too few",
         "kFarApart": "a phase like those measured from another kind of work",

@@ -13,6 +13,7 @@
 #include "graph/gpu_work.hpp"
 #include "hardware/figures.hpp"
 #include "trace/gpu.hpp"
+#include "whatif/job/job_models.hpp"
 #include "whatif/model/bound.hpp"
 
 namespace foretrace::analysis {
@@ -152,15 +153,14 @@ void say_age(std::vector<GpuPrediction>& predictions) {
 Status find_origin(Baseline& b, GpusReport& r, const GpusOptions& options) {
   const trace::Trace& trace = *b.model.trace;
   if (options.from) {
-    FORETRACE_TRY(b.model.device, known_device(*options.from, options.own));
-    b.model.latencies = &hardware::latencies_of(b.model.device);
+    FORETRACE_TRY(const hardware::Device given, known_device(*options.from, options.own));
+    whatif::set_device(b.model, given);
     r.how = "as given";
     r.from = b.model.device.full_name;
     return {};
   }
   FORETRACE_TRY(hardware::DeviceMatch match, hardware::device_of(trace, options.own));
-  b.model.device = match.device;
-  b.model.latencies = &hardware::latencies_of(match.device);
+  whatif::set_device(b.model, match.device);
   r.how = match.how;
   const trace::DeviceProperties* own = trace::main_properties(trace);
   r.from = own == nullptr || own->name.empty() ? match.device.full_name : own->name;
@@ -226,6 +226,7 @@ Result<GpusReport> compare_gpus(Baseline b, const GpusOptions& options) {
   r.from_device = b.model.device.name;
   r.baseline = b.figures.measured.value_or(b.figures.unprofiled);
   r.one_rank = b.figures.one_rank;
+  r.job = b.figures.job;
   r.steadiness = b.figures.steadiness;
   r.whatifs = options.whatifs;
   r.order = options.order;

@@ -81,14 +81,16 @@ Result<std::vector<trace::Trace>> load_recordings(const std::vector<std::string>
   const std::optional<std::int64_t> wanted = request.values.integer("rank");
   const bool several = std::any_of(ranks.begin(), ranks.end(), [&](std::int64_t r) { return r != ranks.front(); });
   if (!several && !wanted) return all;
-  const std::int64_t rank = wanted ? *wanted : *std::min_element(ranks.begin(), ranks.end());
+  if (!wanted) {
+    return fail(ErrorCode::kDeclined, fmt::format("{} holds several ranks, and `compare` compares one", side),
+                "--rank R picks it");
+  }
+  const std::int64_t rank = *wanted;
   std::vector<trace::Trace> kept;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (ranks[i] == rank) kept.push_back(std::move(all[i]));
   }
   if (kept.empty()) return fail(ErrorCode::kUsage, fmt::format("{} holds no trace of rank {}", side, rank));
-  if (several && !wanted)
-    request.note(fmt::format("{} holds several ranks; comparing rank {}. --rank R picks another.", side, rank));
   return kept;
 }
 
@@ -123,12 +125,35 @@ Result<host::UserMeasurements> user_measurements(const Values& values) {
   return out;
 }
 
-Result<OpenBaseline> open_baseline(const Request& request) {
+Result<TracesAndChanges> traces_and_changes(const Values& values) {
+  std::vector<std::string> given = values.argument("TRACE");
+  const std::vector<std::string>& more = values.argument("WHATIF");
+  given.insert(given.end(), more.begin(), more.end());
+  return split_arguments(given);
+}
+
+Result<OpenBaseline> open_baseline(const Request& request, const std::vector<std::string>& traces) {
   FORETRACE_TRY(const host::UserMeasurements measurements, user_measurements(request.values));
-  FORETRACE_TRY(trace::Trace trace, load_one(request.values.argument("TRACE"), request));
-  OpenBaseline out{std::make_unique<trace::Trace>(std::move(trace)), {}};
-  FORETRACE_TRY(out.baseline, analysis::make_baseline(*out.trace, request.values.integer("step"), measurements));
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(traces, request.load));
+  const std::optional<std::int64_t> step = request.values.integer("step"), rank = request.values.integer("rank");
+  OpenBaseline out{std::make_unique<ranks::Job>(), {}};
+  if (files.size() > 1) {
+    FORETRACE_TRY(*out.job, ranks::load_job(files, request.load));
+  }
+  if (out.job->ranks.size() > 1) {
+    const std::vector<std::int64_t> only = rank ? std::vector{*rank} : std::vector<std::int64_t>();
+    FORETRACE_TRY(out.baseline, analysis::make_baseline(*out.job, step, measurements, only));
+    return out;
+  }
+  FORETRACE_TRY(trace::Trace trace, load_one(traces, request));
+  out.job->ranks.resize(1);
+  out.job->ranks.front().trace = std::move(trace);
+  FORETRACE_TRY(out.baseline, analysis::make_baseline(out.trace(), step, measurements));
   return out;
+}
+
+tl::unexpected<Error> asks_one_rank(std::string_view what) {
+  return fail(ErrorCode::kDeclined, fmt::format("{}, and several were given", what), "give the trace of one rank");
 }
 
 std::optional<std::int64_t> memory_limit(const Values& values) {

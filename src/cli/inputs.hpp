@@ -11,6 +11,7 @@
 #include "cli/verb.hpp"
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/analysis/gpus.hpp"
+#include "foretrace/ranks/job.hpp"
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/trace/trace.hpp"
 #include "foretrace/whatif/model.hpp"
@@ -35,16 +36,23 @@ struct TracesAndChanges {
   std::vector<std::string> traces, whatifs;
 };
 Result<TracesAndChanges> split_arguments(const std::vector<std::string>& given);
+/// The same of a verb whose arguments are TRACE and WHATIF: several traces may stand in front of the changes.
+Result<TracesAndChanges> traces_and_changes(const Values& values);
 
 /// --measured-ms and --host.
 Result<host::UserMeasurements> user_measurements(const Values& values);
 
-/// The step that predictions start from: TRACE with --step, --rank, --measured-ms and --host.
+/// The step that predictions start from: TRACE with --step, --rank, --measured-ms and --host. The traces of several ranks are one
+/// job: the change is made on all of them, or on --rank, and they are simulated together.
 struct OpenBaseline {
-  std::unique_ptr<trace::Trace> trace;  ///< the baseline points to it
+  std::unique_ptr<ranks::Job> job;  ///< the traces; the baseline points to them
   analysis::Baseline baseline;
+  [[nodiscard]] const trace::Trace& trace() const { return job->ranks.front().trace; }
 };
-Result<OpenBaseline> open_baseline(const Request& request);
+Result<OpenBaseline> open_baseline(const Request& request, const std::vector<std::string>& traces);
+
+/// The error of a verb that answers for one rank and was given several. `what`: "`scale` starts from one rank".
+tl::unexpected<Error> asks_one_rank(std::string_view what);
 
 /// --memory-gb in bytes.
 std::optional<std::int64_t> memory_limit(const Values& values);

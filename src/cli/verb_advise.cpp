@@ -8,7 +8,7 @@ namespace foretrace::cli {
 namespace {
 
 Result<Answer> run_advise(const Request& request) {
-  FORETRACE_TRY(const OpenBaseline open, open_baseline(request));
+  FORETRACE_TRY(const OpenBaseline open, open_baseline(request, request.values.argument("TRACE")));
   const search::AdviseOptions options{
       .memory_limit = memory_limit(request.values), .threads = request.load.threads, .progress = request.load.progress};
   const report::AdviseReport report{open.baseline.figures, search::advise(open.baseline, options)};
@@ -26,7 +26,8 @@ Verb advise_verb() {
               "Every change in the catalogue that is worth trying is predicted alone. Then the best ones are combined, "
               "as `optimize` does, and those that do not pay next to the others are dropped. The combination fits into "
               "the GPU's memory. Gains are in samples per second, so that different batch sizes can be compared.",
-          .arguments = {{"TRACE", "a trace file, or - for standard input"}},
+          .arguments = {{"TRACE", "a trace file, a folder with one file per rank, or - for standard input", 1,
+                         Argument::kAny}},
           .options = {memory_option()},
           .examples = {{"foretrace advise trace.json.gz", "what to switch on"},
                        {"foretrace advise trace.json.gz -m 71.6 --memory-gb 24",

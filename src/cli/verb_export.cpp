@@ -19,9 +19,10 @@ Result<report::Exported> exported(const Request& request, const report::ExportOp
   FORETRACE_TRY(const TracesAndChanges given, split_arguments(request.values.argument("TRACE")));
   FORETRACE_TRY(const std::vector<std::string> files, locate_traces(given.traces, request.load));
   const std::optional<std::int64_t> step = request.values.integer("step");
-  if (files.size() > 1 && !request.values.integer("rank") && given.whatifs.empty()) {
+  if (files.size() > 1 && !request.values.integer("rank")) {
     FORETRACE_TRY(const ranks::Job job, ranks::load_job(files, request.load));
     if (job.ranks_named && job.ranks.size() > 1) {
+      if (!given.whatifs.empty()) return asks_one_rank("a changed step is exported for one rank");
       for (const std::string& note : job.notes) request.note(note);
       FORETRACE_TRY(const std::shared_ptr<const analysis::RanksStep> chosen,
                     analysis::open_ranks_step(job, {.step = step, .threads = request.load.threads}));

@@ -41,7 +41,8 @@ Result<Answer> run_gpus(const Request& request) {
   FORETRACE_TRY(options.price_list, price_list(values));
   options.to_host = values.text("to-host").value_or("");
   options.watts = values.flag("watts");
-  options.whatifs = values.argument("WHATIF");
+  FORETRACE_TRY(const TracesAndChanges given, traces_and_changes(values));
+  options.whatifs = given.whatifs;
   options.cpu = values.number("cpu");
   options.from = values.text("from");
   const std::string sort = values.text("sort").value_or("time");
@@ -49,7 +50,7 @@ Result<Answer> run_gpus(const Request& request) {
                   : sort == "value" ? analysis::GpuOrder::kValue
                                     : analysis::GpuOrder::kTime;
   FORETRACE_TRY_VOID(analysis::check(options));
-  FORETRACE_TRY(OpenBaseline open, open_baseline(request));
+  FORETRACE_TRY(OpenBaseline open, open_baseline(request, given.traces));
   FORETRACE_TRY(const analysis::GpusReport report, analysis::compare_gpus(std::move(open.baseline), options));
   const bool answered = std::any_of(report.predictions.begin(), report.predictions.end(),
                                     [](const auto& g) { return g.prediction.declined.empty(); });
@@ -71,7 +72,7 @@ Verb gpus_verb() {
           "the "
           "device files, --prices or --price; without a price the cost is left blank. Further changes are stacked with "
           "the move.",
-      .arguments = {{"TRACE", "a trace file, or - for standard input"},
+      .arguments = {{"TRACE", "a trace file, a folder with one file per rank, or - for standard input"},
                     {"WHATIF", "changes made together with the move", 0, Argument::kAny, {}, whatif_names()}},
       .options =
           {option(kText, "to", "A,B", "all that are known", "the GPUs to predict for").suggesting(device_names()),

@@ -73,7 +73,7 @@ Result<Answer> run_optimize(const Request& request) {
   FORETRACE_TRY(options.only, known_whatifs(only));
   FORETRACE_TRY(options.communication, communication(v));
   FORETRACE_TRY(options.bucket_sizes, bucket_sizes(sizes));
-  FORETRACE_TRY(const OpenBaseline open, open_baseline(request));
+  FORETRACE_TRY(const OpenBaseline open, open_baseline(request, request.values.argument("TRACE")));
   FORETRACE_TRY_VOID(can_write_code(v, open.baseline));
   options.memory_limit = memory_limit(v);
   if (const auto n = v.integer("budget-evals")) options.evaluations = static_cast<std::size_t>(*n);
@@ -83,8 +83,12 @@ Result<Answer> run_optimize(const Request& request) {
   }
   if (const auto seed = v.integer("seed")) options.seed = static_cast<std::uint64_t>(*seed);
   options.threads = request.load.threads;
+  if (v.text("ray") && open.baseline.figures.job) return asks_one_rank("--ray searches the step of one rank");
+  if (options.communication && open.baseline.figures.job) {
+    return asks_one_rank("--workers copies the step of one rank");
+  }
   if (v.text("ray")) {
-    FORETRACE_TRY(options.evaluate, ray_evaluator(request, *open.trace));
+    FORETRACE_TRY(options.evaluate, ray_evaluator(request, open.trace()));
   }
   if (request.load.progress) {
     options.progress = [&](const search::SearchProgress& p) {
@@ -132,7 +136,7 @@ Verb optimize_verb() {
           "Tries changes of the step alone and together, guided by its critical path, within the available memory, and "
           "prints what each part of the best strategy contributes. The same trace, options, seed and budget in "
           "evaluations give the same answer on any number of threads; a budget in seconds does not.",
-      .arguments = {{"TRACE", "a trace file, a folder of ranks (the lowest, or --rank), or - for standard input", 1,
+      .arguments = {{"TRACE", "a trace file, a folder with one file per rank, or - for standard input", 1,
                      Argument::kAny}},
       .options = search_options(),
       .examples = {{"foretrace optimize trace.json.gz", "the best strategy found for this GPU"},

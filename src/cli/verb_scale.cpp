@@ -51,7 +51,8 @@ Result<Answer> run_scale(const Request& request) {
   }
   FORETRACE_TRY_VOID(search::network_of(asked, {}));
   FORETRACE_TRY(const std::vector<whatif::Use> changes, analysis::parse_uses(values.argument("WHATIF")));
-  FORETRACE_TRY(const OpenBaseline open, open_baseline(request));
+  FORETRACE_TRY(const OpenBaseline open, open_baseline(request, request.values.argument("TRACE")));
+  if (open.baseline.figures.job) return asks_one_rank("`scale` copies the step of one rank");
   FORETRACE_TRY(const whatif::Network network, search::network_of(asked, open.baseline.model.device));
   const analysis::ScaleReport r =
       analysis::scale_report(open.baseline, how, network.collectives, network.gpus_per_node, workers, changes);

@@ -11,7 +11,8 @@ namespace {
 
 Result<Answer> run_whatif(const Request& request) {
   const Values& values = request.values;
-  FORETRACE_TRY(const std::vector<whatif::Use> uses, analysis::parse_uses(values.argument("WHATIF")));
+  FORETRACE_TRY(const TracesAndChanges given, traces_and_changes(values));
+  FORETRACE_TRY(const std::vector<whatif::Use> uses, analysis::parse_uses(given.whatifs));
   std::optional<search::Strategy> strategy;
   if (const std::optional<std::string> file = values.text("strategy")) {
     FORETRACE_TRY(strategy, search::load_strategy(*file));
@@ -20,7 +21,7 @@ Result<Answer> run_whatif(const Request& request) {
   } else if (uses.empty()) {
     return fail(ErrorCode::kUsage, "which change?", "name what-ifs (`foretrace list whatifs`) or give --strategy FILE");
   }
-  FORETRACE_TRY(OpenBaseline open, open_baseline(request));
+  FORETRACE_TRY(OpenBaseline open, open_baseline(request, given.traces));
   analysis::Baseline& baseline = open.baseline;
   FORETRACE_TRY(baseline.model.residuals, read_residuals(values));
   FORETRACE_TRY_VOID(can_write_code(values, baseline));
@@ -62,7 +63,7 @@ Verb whatif_verb() {
           "A change is written name or name:key=value,key=value; values that contain , : or = are quoted, lists use |. "
           "`foretrace list whatifs` shows all changes. Every prediction comes with its 10th and 90th percentile, where "
           "its costs come from, and what is not modelled.",
-      .arguments = {{"TRACE", "a trace file, or - for standard input"},
+      .arguments = {{"TRACE", "a trace file, a folder with one file per rank, or - for standard input"},
                     {"WHATIF", "changes to try", 0, Argument::kAny, {}, whatif_names()}},
       .options = {flag("stack", "all changes together, in this order"),
                   option(ValueType::kFile, "strategy", "FILE", "", "all changes of a strategy file together"),
@@ -71,6 +72,7 @@ Verb whatif_verb() {
                    {"foretrace whatif trace.json.gz batch:x=2 checkpoint", "two changes, each alone"},
                    {"foretrace whatif trace.json.gz fused-optimizer cuda-graph --stack -m 71.6",
                     "both together, with the measured time of a step"},
+                   {"foretrace whatif traces/ bandwidth:x=2", "on all ranks of a job, simulated together"},
                    {"foretrace whatif trace.json.gz --strategy best.json", "what `foretrace optimize` wrote"},
                    {"foretrace whatif trace.json.gz mine:x=2 --plugin mine.py", "your own what-if, in Python"}},
       .shares = kPrediction,

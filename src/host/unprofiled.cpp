@@ -10,6 +10,7 @@
 #include "graph/busy_time.hpp"
 #include "graph/startup.hpp"
 #include "hardware/figures.hpp"
+#include "host/calibration.hpp"
 #include "host/phase_counts.hpp"
 #include "host/recorded_parts.hpp"
 #include "host/step_spread.hpp"
@@ -25,16 +26,12 @@ using graph::TaskKind;
 namespace {
 
 // Log factors of the CPU time of forward, backward and optimizer, and of the GPU's time.
-constexpr std::size_t kParameters = kCpuPhases + 1;
-constexpr std::size_t kGpu = kCpuPhases;
-// A measured step repeats to less: 0.3 % between processes (10 models of data/h200-clean), 0.5 % within one. A user's figure is not
-// known better than this.
-constexpr double kMeasuredSpread = 0.01;
+constexpr std::size_t kGpu = Calibration::kGpu;
 // Another thread starts this late at most when no profiler delays it.
 constexpr Ns kLongestHandOver = 300'000;
 
-using Vector = std::array<double, kParameters>;
-using Matrix = std::array<Vector, kParameters>;
+using Vector = Calibration::Vector;
+using Matrix = Calibration::Matrix;
 
 // A wake-up that a profiler delays is shorter without it. One that takes longer than any profiler's waits for something else.
 Ns without_stall(Ns lag, Ns longest) { return lag > graph::kLongestWarmCall ? lag : std::min(lag, longest); }
@@ -68,106 +65,6 @@ CpuFactors factors_at(const CpuFactors& base, const Vector& theta) {
 Ns step_with(const Graph& g, const CpuFactors& factors, const CpuPrior& prior) {
   return simulate::steady_state(apply(g, factors, prior)).timeline.step;
 }
-
-// Phases share an error (the host) and have one each; a phase that was timed has only the error of its timing.
-Matrix prior_covariance(const CpuPrior& prior) {
-  Matrix s{};
-  for (std::size_t i = 0; i < kCpuPhases; ++i) {
-    if (prior.timed_share[i]) {
-      s[i][i] = prior.timed_sigma * prior.timed_sigma;
-      continue;
-    }
-    for (std::size_t j = 0; j < kCpuPhases; ++j) {
-      if (!prior.timed_share[j]) s[i][j] = prior.host.uncertainty.shared * prior.host.uncertainty.shared;
-    }
-    s[i][i] += prior.host.uncertainty.phase[i] * prior.host.uncertainty.phase[i];
-  }
-  const double repeats = hardware::measured_figures().gpu_repeat;
-  s[kGpu][kGpu] = repeats * repeats;
-  return s;
-}
-
-Vector times(const Matrix& m, const Vector& v) {
-  Vector out{};
-  for (std::size_t i = 0; i < kParameters; ++i) {
-    for (std::size_t j = 0; j < kParameters; ++j) out[i] += m[i][j] * v[j];
-  }
-  return out;
-}
-
-double dot(const Vector& a, const Vector& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < kParameters; ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-class Calibration {
- public:
-  Calibration(const Graph& g, const CpuFactors& base, const CpuPrior& prior)
-      : g_(g), base_(base), prior_(prior), covariance_(prior_covariance(prior)) {}
-
-  [[nodiscard]] double step(const Vector& theta) const {
-    return static_cast<double>(step_with(g_, factors_at(base_, theta), prior_));
-  }
-
-  // d step / d theta, by central differences. The step is piecewise linear in the costs, so that these finite differences are wide: 1 and 2 %.
-  [[nodiscard]] Vector gradient(const Vector& theta) const {
-    Vector g{};
-    for (std::size_t i = 0; i < kParameters; ++i) {
-      const double h = i == kGpu ? 0.01 : 0.02;  // finite differences
-      Vector up = theta;
-      Vector down = theta;
-      up[i] += h;
-      down[i] -= h;
-      g[i] = (step(up) - step(down)) / (2 * h);
-    }
-    return g;
-  }
-
-  // The smallest move, weighed by the prior, that meets the measured step: Gauss-Newton, halving steps that overshoot.
-  Vector solve(double measured) {
-    const double spread = kMeasuredSpread * measured;
-    Vector theta{};
-    double off = step(theta) - measured;
-    for (int round = 0; round < 4; ++round) {
-      const Vector g = gradient(theta);
-      const Vector sg = times(covariance_, g);
-      const double target = dot(g, theta) - off;
-      const double gain = target / (dot(g, sg) + spread * spread);
-      Vector next{};
-      for (std::size_t i = 0; i < kParameters; ++i) next[i] = gain * sg[i];
-      bool improved = false;
-      for (double part = 1; part > 0.1; part /= 2) {
-        Vector trial{};
-        for (std::size_t i = 0; i < kParameters; ++i) trial[i] = theta[i] + part * (next[i] - theta[i]);
-        const double trial_off = step(trial) - measured;
-        if (std::abs(trial_off) < std::abs(off)) {
-          theta = trial;
-          off = trial_off;
-          improved = true;
-          break;
-        }
-      }
-      if (!improved || std::abs(off) < 0.001 * measured) break;
-    }
-    // What the measured step determined is known better now; the rest is as uncertain as before.
-    const Vector g = gradient(theta);
-    const Vector sg = times(covariance_, g);
-    const double scale = dot(g, sg) + spread * spread;
-    for (std::size_t i = 0; i < kParameters; ++i) {
-      for (std::size_t j = 0; j < kParameters; ++j) covariance_[i][j] -= sg[i] * sg[j] / scale;
-    }
-    return theta;
-  }
-
-  [[nodiscard]] const Matrix& covariance() const { return covariance_; }
-
- private:
-  const Graph& g_;
-  CpuFactors base_;
-  const CpuPrior& prior_;
-  Matrix covariance_;
-};
 
 // One step says nothing of how steps differ, and several say it themselves. A measured step is no single one.
 void widen_to_steps(const Graph& g, Unprofiled& out) {
@@ -272,9 +169,12 @@ Unprofiled unprofiled(const Graph& g, std::optional<Ns> measured, const CpuPrior
   out.factors = prior_factors(g, prior);
   const std::array<double, kCpuPhases> traced = out.factors.profiler;
   out.origin = "prior";
-  Calibration calibration(g, out.factors, prior);
+  const CpuFactors base = out.factors;
+  Calibration calibration(
+      [&](const Vector& theta) { return static_cast<double>(step_with(g, factors_at(base, theta), prior)); },
+      prior_covariance(prior));
   if (measured) {
-    out.factors = factors_at(out.factors, calibration.solve(static_cast<double>(*measured)));
+    out.factors = factors_at(base, calibration.solve(static_cast<double>(*measured)));
     out.calibrated = true;
     out.origin = "measured step";
   }

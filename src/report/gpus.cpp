@@ -59,7 +59,7 @@ std::string to_text(const analysis::GpusReport& r, const TextStyle& style) {
       fmt::format("{}, recorded on {} ({})\n", headline(r.file, r.step_name, {}), printable(r.from), printable(r.how));
   out += fmt::format("  {} ms a step there without the profiler", short_ms(r.baseline));
   if (!r.whatifs.empty()) out += fmt::format("; below with {}", fmt::join(r.whatifs, " + "));
-  out += "\n" + steadiness_line(r.steadiness, style) + "\n";
+  out += "\n" + job_text(r.job, style) + steadiness_line(r.steadiness, style) + "\n";
   std::vector<TableColumn> columns = {
       {"device", Align::kLeft}, {"ms"},     {"10 % .. 90 %"}, {"speed-up"}, {"memory"}, {"$/h"},
       {"$/1k steps"},           {"steps/$"}};
@@ -131,6 +131,7 @@ std::string to_json(const analysis::GpusReport& r) {
   json.member_ms("baseline_ms", r.baseline).member("order", to_string(r.order));
   json.member("whatifs", r.whatifs);
   write_one_rank(json, r.one_rank);
+  if (r.job) write_job(json, *r.job);
   write_steadiness(json, r.steadiness);
   json.objects("predictions", r.predictions, [&](const analysis::GpuPrediction& g) {
     const whatif::Prediction& p = g.prediction;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/readable.hpp"
+#include "foretrace/ranks/job.hpp"
 #include "report/verdict.hpp"
 #include "whatif/predict/bands.hpp"
 
@@ -55,7 +56,7 @@ std::string steadiness_line(const std::string& steadiness, const TextStyle& styl
 }
 
 std::string baseline_notes(const analysis::StepFigures& b, const TextStyle& style) {
-  std::string out = steadiness_line(b.steadiness, style);
+  std::string out = job_text(b.job, style) + steadiness_line(b.steadiness, style);
   if (!b.measured_refused.empty()) out += "  " + wrap(printable(b.measured_refused), style.width, 4, 2) + "\n";
   return out;
 }
@@ -87,10 +88,45 @@ void write_peak_parts(JsonWriter& json, const std::optional<memory::Composition>
   json.end_object();
 }
 
+void write_ranks(JsonWriter& json, const std::vector<whatif::RankTime>& ranks) {
+  json.objects("ranks", ranks, [&](const whatif::RankTime& r) {
+    json.member("rank", r.rank).member_ms("wait_ms", r.wait).member_ms("transfer_ms", r.transfer);
+    json.member_ms("gpu_ms", r.gpu_time).member("waited_for", r.waited_for).member("peak_bytes", r.peak_bytes);
+  });
+}
+
+void write_job(JsonWriter& json, const analysis::JobFigures& job) {
+  json.key("job").begin_object().member("world_size", job.world_size).member("traces", job.ranks.size());
+  json.key("missing").begin_array();
+  for (const std::int64_t rank : job.missing) json.value(rank);
+  json.end_array().member("fullest_rank", job.fullest_rank);
+  write_ranks(json, job.ranks);
+  json.member("notes", job.notes).end_object();
+}
+
+std::string job_text(const std::optional<analysis::JobFigures>& of, const TextStyle& style) {
+  if (!of) return {};
+  const analysis::JobFigures& job = *of;
+  Ns wait = 0;
+  bool memory = false;
+  for (const whatif::RankTime& r : job.ranks) {
+    wait = std::max(wait, r.wait);
+    memory |= r.peak_bytes.has_value();
+  }
+  std::string text = fmt::format("a job of {} ranks, simulated together; a rank waits up to {} ms for others",
+                                 job.world_size, short_ms(wait));
+  if (memory) text += fmt::format("; rank {} has the highest peak", job.fullest_rank);
+  if (!job.missing.empty()) {
+    text += fmt::format(". No trace of rank {}: waiting for them counts as transfer", ranks::list_of(job.missing));
+  }
+  return "  " + wrap(text, style.width, 4, 2) + "\n";
+}
+
 void begin_report(JsonWriter& json, std::string_view verb, const analysis::StepFigures& step) {
   json.begin_object().member("schema", 1).member("verb", verb).member("file", step.file).member("step", step.step_name);
   json.member("device", step.device);
   write_one_rank(json, step.one_rank);
+  if (step.job) write_job(json, *step.job);
 }
 
 JsonWriter& write_times(JsonWriter& json, const whatif::Prediction& p) {

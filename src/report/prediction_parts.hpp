@@ -48,6 +48,13 @@ std::vector<std::pair<std::string_view, std::int64_t>> peak_parts(const memory::
 /// The member "peak_parts", bytes by part; nothing where the peak is unknown.
 void write_peak_parts(JsonWriter& json, const std::optional<memory::Composition>& of);
 
+/// One line about the job whose ranks are simulated together; empty where the step is of one trace.
+std::string job_text(const std::optional<analysis::JobFigures>& job, const TextStyle& style);
+/// The member "job".
+void write_job(JsonWriter& json, const analysis::JobFigures& job);
+/// The member "ranks": where each rank of a job spends its step.
+void write_ranks(JsonWriter& json, const std::vector<whatif::RankTime>& ranks);
+
 /// Opens the object of a report about one step: "schema", "verb", "file", "step", "device".
 void begin_report(JsonWriter& json, std::string_view verb, const analysis::StepFigures& step);
 

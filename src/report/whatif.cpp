@@ -72,6 +72,22 @@ std::string peaks_text(const WhatIfReport& r, const TextStyle& style) {
   return "\n" + table.render(style);
 }
 
+// How long each rank of a job waits for others, before and after.
+std::string waits_text(const WhatIfReport& r, const TextStyle& style) {
+  if (!r.baseline.job) return {};
+  TextTable table({{"waits for other ranks, ms", Align::kLeft, true}, {"least"}, {"most"}, {"on rank"}, {"transfers"}});
+  const auto add = [&](const std::string& name, const std::vector<whatif::RankTime>& ranks) {
+    if (ranks.empty()) return;
+    const auto [least, most] = std::minmax_element(
+        ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.wait < b.wait; });
+    table.row({name, short_ms(least->wait), short_ms(most->wait), fmt::format("{}", most->rank),
+               short_ms(most->transfer)});
+  };
+  add("as it is", r.baseline.job->ranks);
+  for (const whatif::Prediction& p : r.predictions) add(p.whatif, p.ranks);
+  return "\n" + table.render(style);
+}
+
 }  // namespace
 
 std::string to_text(const WhatIfReport& r, const TextStyle& style) {
@@ -107,7 +123,7 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
   }
   if (table.rows() > 0) out += "\n" + table.render(style);
   if (crowded) out += fmt::format("  (!) does not fit: {}\n", memory_text(r));
-  out += peaks_text(r, style);
+  out += peaks_text(r, style) + waits_text(r, style);
   std::vector<const whatif::Prediction*> all;
   for (const whatif::Prediction& p : r.predictions) all.push_back(&p);
   out += trust_text(all, style);
@@ -148,6 +164,8 @@ std::string to_json(const WhatIfReport& r, const search::Optimized* plan) {
     json.member("reserved_bytes", p.reserved_bytes).member("fits", p.fits);
     write_peak_parts(json, p.peak_parts);
     if (p.largest_batch) json.member("largest_batch", *p.largest_batch);
+    if (p.fullest_rank) json.member("fullest_rank", *p.fullest_rank);
+    if (!p.ranks.empty()) write_ranks(json, p.ranks);
     write_trust(json, p);
     json.objects("band", p.band, [&](const whatif::BandPart& part) {
       json.member("family", part.family).member("sigma", part.sigma);

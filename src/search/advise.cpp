@@ -4,6 +4,7 @@
 #include "search/candidates.hpp"
 #include "search/evaluate.hpp"
 #include "search/moves/strategy_move.hpp"
+#include "whatif/job/job_models.hpp"
 #include "whatif/model/compiled.hpp"
 #include "whatif/model/fitting.hpp"
 
@@ -24,7 +25,7 @@ constexpr std::size_t kMost = 700;
 class Adviser {
  public:
   Adviser(const analysis::Baseline& base, const AdviseOptions& options)
-      : model_(base.model),
+      : model_(whatif::fullest_rank(base.model)),
         limit_(memory_limit(base.model, options.memory_limit)),
         evaluator_(base, options.threads, limit_),
         options_(options) {}

@@ -7,6 +7,7 @@
 
 #include "search/evaluate.hpp"
 #include "search/moves/strategy_move.hpp"
+#include "whatif/job/job_models.hpp"
 #include "whatif/model/fitting.hpp"
 
 namespace foretrace::search {
@@ -56,7 +57,7 @@ void explain(Evaluator& evaluator, const Strategy& as_it_is, bool parts, Optimiz
       const whatif::Use& use = (*uses)[i];
       OptimizedPart part;
       part.text = use.text;
-      part.code = whatif::code_of(use, evaluator.base().model);
+      part.code = whatif::code_of(use, whatif::fullest_rank(evaluator.base().model));
       part.may_break = use.whatif->assumes;
       out.parts.push_back(std::move(part));
       Strategy others = out.best;

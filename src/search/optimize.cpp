@@ -13,6 +13,7 @@
 #include "search/explain.hpp"
 #include "search/moves/strategy_move.hpp"
 #include "whatif/dataflow/blocks.hpp"
+#include "whatif/job/job_models.hpp"
 #include "whatif/predict/predictor.hpp"
 
 namespace foretrace::search {
@@ -36,7 +37,7 @@ struct State {
 class Optimizer {
  public:
   Optimizer(Evaluator& evaluator, const OptimizeOptions& options)
-      : model_(evaluator.base().model),
+      : model_(whatif::fullest_rank(evaluator.base().model)),
         evaluator_(evaluator),
         o_(options),
         begin_(std::chrono::steady_clock::now()),

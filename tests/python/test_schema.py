@@ -23,6 +23,8 @@ CASES = [
     ("whatif", 0, "whatif", EXAMPLE, "amp", "batch:x=2", "flash-attention", "gpu:to=T4", "ddp:workers=8,fabric=100GbE"),
     ("whatif", 0, "whatif", COMPILED, "tf32", "batch:x=2", "compile"),
     ("whatif", 4, "whatif", EXAMPLE, "flash-attention"),
+    ("whatif", 0, "whatif", JOB, "bandwidth:x=2", "batch:x=2"), ("whatif", 4, "whatif", JOB, "ddp:workers=8,fabric=100GbE"),
+    ("advise", 0, "advise", JOB), ("optimize", 0, "optimize", JOB, "--budget-evals", "5"), ("gpus", 0, "gpus", JOB, "--to", "H100-SXM5"),
     ("advise", 0, "advise", EXAMPLE), ("advise", 0, "advise", GPT2),
     ("optimize", 0, "optimize", EXAMPLE, "--budget-evals", "20"),
     ("optimize", 0, "optimize", EXAMPLE, "--workers", "4", "--fabric", "10GbE", "--only", "bucket", "--budget-evals", "20"),

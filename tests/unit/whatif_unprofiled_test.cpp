@@ -105,6 +105,31 @@ graph::Graph handed_over(Ns delay) {
   return Replay(m).graph;
 }
 
+TEST(Unprofiled, PythonInABackwardPassKeepsItsTime) {
+  const auto step = [](Ns hook) {
+    TraceMaker m;
+    Ns at = 10 * kUs;
+    int c = 0;
+    const auto launches = [&](int count, Ns behind) {
+      for (int i = 0; i < count; ++i) {
+        ++c;
+        m.op("aten::add", at, at + 12 * kUs);
+        m.launch(c, {at + 4 * kUs, at + 10 * kUs}, "add", {at + 11 * kUs, at + 12 * kUs});
+        at += 14 * kUs + behind;
+      }
+    };
+    launches(20, 0);
+    m.thread(2);
+    launches(200, hook);
+    m.thread(1);
+    m.op("aten::item", at, at + 50 * kUs);
+    m.step(3, 0, at + 100 * kUs);
+    return unprofiled_step(Replay(m).graph);
+  };
+  const Ns hooks = 200 * 80 * kUs;
+  EXPECT_GT(step(80 * kUs) - step(0), hooks * 85 / 100);
+}
+
 TEST(Unprofiled, AWaitForAnotherThreadKeepsItsTime) {
   const graph::Graph g = handed_over(8'000 * kUs);  // no profiler delays a hand-over that long
   EXPECT_GT(unprofiled_step(g), 8'000 * kUs + (g.traced - 8'000 * kUs) / 4);

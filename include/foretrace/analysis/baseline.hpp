@@ -22,6 +22,10 @@
 #include "foretrace/whatif/model.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
+namespace foretrace::ranks {
+struct Job;
+}
+
 namespace foretrace::analysis {
 
 // The graphs of a trace's steps: built from its events, or read back from a file that `foretrace export` wrote.
@@ -81,6 +85,15 @@ struct OneRank {
 /// Nothing when the step belongs to no job.
 std::optional<OneRank> one_rank_of_job(const trace::Trace& trace, const graph::Graph& graph);
 
+/// The job a step is of, where all its ranks are simulated together.
+struct JobFigures {
+  std::int64_t world_size = 0;
+  std::vector<std::int64_t> missing;  ///< ranks without a trace, or without this step
+  std::vector<whatif::RankTime> ranks;
+  std::int64_t fullest_rank = 0;   ///< the one whose memory is shown
+  std::vector<std::string> notes;  ///< what was left out or assumed
+};
+
 /// The figures of a step that every report shows.
 struct StepFigures {
   std::string file;
@@ -100,6 +113,7 @@ struct StepFigures {
   std::vector<whatif::FamilyTime> gpu_families;
   StepVerdict verdict;
   std::optional<OneRank> one_rank;
+  std::optional<JobFigures> job;
 };
 
 struct Baseline {
@@ -113,6 +127,13 @@ Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int
 /// The same from the graph of `step`, already built from the trace.
 Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,
                                const host::UserMeasurements& measurements);
+
+/// The step of a job, all ranks together: every rank has a model like that of a single trace, in which a collective costs its transfer
+/// alone; waiting for other ranks follows from the simulation. Predictions from it make a change on every rank, or on `only` those
+/// of these numbers. `measurements` are of the job's step. The traces must outlive the result. Declined when they are not of one job or have no step in
+/// common, or when a rank's step cannot be predicted from.
+Result<Baseline> make_baseline(const ranks::Job& job, std::optional<std::int64_t> step,
+                               const host::UserMeasurements& measurements, const std::vector<std::int64_t>& only = {});
 
 /// Each text as a use of a what-if: "amp", "batch:x=2".
 Result<std::vector<whatif::Use>> parse_uses(const std::vector<std::string>& texts);

@@ -68,6 +68,7 @@ struct GpusReport {
   std::string how;          ///< how the device was identified
   Ns baseline = 0;          ///< the step without the profiler on `from`
   std::optional<OneRank> one_rank;
+  std::optional<JobFigures> job;
   std::string steadiness;  ///< as in StepFigures
   std::vector<std::string> whatifs;
   GpuOrder order = GpuOrder::kTime;

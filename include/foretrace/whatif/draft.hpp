@@ -71,6 +71,7 @@ struct NewKernel {
   std::optional<std::uint32_t> launch_of = {};  ///< share this call (a CUDA graph) instead of a launch of its own
   std::uint32_t work = kNone;                   ///< a row of the model's works
   graph::Origin origin = graph::Origin::kModelled;
+  EventId event = {};  ///< of a collective that runs again: the recorded one, by which other ranks know it
 };
 
 class Draft {
@@ -159,6 +160,7 @@ class Draft {
     graph::Origin origin = graph::Origin::kModelled;
     Ns lane_lag = 0;
     std::uint32_t like = kNone;  // the task it is a copy of, whose row it shares
+    EventId event = {};          // of a collective that runs again
   };
 
   std::uint32_t add(NewTask task);

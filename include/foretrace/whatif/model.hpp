@@ -39,6 +39,7 @@ constexpr host::CpuPhase cpu_phase(graph::Phase phase) {
 }
 
 class GraphFacts;                   // src/whatif/model/graph_facts.hpp
+struct JobModels;                   // src/whatif/job/job_models.hpp
 class OpChains;                     // src/whatif/model/op_chains.hpp
 enum class Changes : std::uint8_t;  // whatif.hpp
 
@@ -131,6 +132,10 @@ struct Model {
   };
   std::vector<Applied> applied;
   std::vector<std::string> not_modelled;
+  bool transfers_only = false;  ///< collectives cost their transfer; waiting for other ranks is no part of it
+  /// Of a job: the model of each rank. This model then is all of them joined, and changes are made on each rank's own. Its trace,
+  /// works' operations and facts are those of the first rank.
+  std::shared_ptr<const JobModels> job;
 };
 
 /// Of every event of the model's trace, whether it is an operation whose name, or that of one around it, matches the glob.

@@ -237,6 +237,16 @@ struct FamilyTime {
   [[nodiscard]] Ns total() const { return time[0] + time[1] + time[2] + time[3]; }
 };
 
+/// Of a job: where one rank spends the simulated step.
+struct RankTime {
+  std::int64_t rank = 0;
+  Ns wait = 0;                   ///< inside collectives, for ranks that arrive later
+  Ns transfer = 0;               ///< of collectives, from the last arrival on
+  Ns gpu_time = 0;               ///< kernels and copies, without collectives
+  std::uint32_t waited_for = 0;  ///< collectives at which it arrived last, and others waited
+  std::optional<std::int64_t> peak_bytes;
+};
+
 /// The answer: a step with some changes applied. Times in ns, of one step.
 struct Prediction {
   std::string whatif;  ///< "amp + fused-optimizer"
@@ -276,6 +286,8 @@ struct Prediction {
   /// The same without the name of the change where there is only one.
   [[nodiscard]] std::string_view reason() const;
   graph::Graph graph;  ///< the changed graph, for export
+  std::vector<RankTime> ranks;                ///< of a job, by rank; only with Detail::kFull
+  std::optional<std::int64_t> fullest_rank;   ///< of a job: the one whose memory this is
 };
 /// kStepOnly leaves out the band, the families and reserved memory: for searches that predict many and show few.
 enum class Detail : std::uint8_t { kFull, kStepOnly };

@@ -18,14 +18,15 @@ bool computes_gradients(Phase p) { return p == Phase::kForward || p == Phase::kB
 
 // A forward and a backward pass: their GPU work, the main thread up to the end of backward, the autograd thread.
 // What waits for the end of backward is no part of it, whatever it looks like (a scaler's checks, the next batch).
-Selection one_pass(const Graph& g, const Draft& draft, std::uint32_t end, const std::vector<std::uint32_t>& behind) {
+Selection one_pass(const Model& m, const Draft& draft, std::uint32_t end, const std::vector<std::uint32_t>& behind) {
+  const Graph& g = m.graph;
   std::uint32_t first_forward = end;
   for (std::uint32_t t = end; t > g.lanes[g.main_lane].begin; --t) {
     if (g.phase[t] == Phase::kForward && g.kind[t] != TaskKind::kWait) first_forward = t;
   }
   return draft.select({.where = [&](std::uint32_t t) {
     if (t >= behind[g.lane[t]]) return false;
-    if (g.kind[t] == TaskKind::kCollective) return moves_samples(g.task_name(t));
+    if (g.kind[t] == TaskKind::kCollective) return moves_samples(m, t);
     if (graph::is_gpu(g.kind[t])) return computes_gradients(g.phase[t]) && g.kind[t] != TaskKind::kMemcpy;
     if (g.lane[t] == g.main_lane) return t >= first_forward && t <= end && g.phase[t] != Phase::kOptimizer;
     return g.phase[t] == Phase::kBackward;
@@ -98,7 +99,7 @@ Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
   scale_batch(m, draft, 1.0 / n);
   if (m.memory) keep_gradients(*m.memory);
   const std::vector<std::uint32_t> behind = first_behind(g, end);
-  const Selection pass = one_pass(g, draft, end, behind);
+  const Selection pass = one_pass(m, draft, end, behind);
   std::vector<std::uint32_t> last = ends_of(g, pass, behind);
   for (int i = 1; i < n; ++i) {
     const std::vector<std::uint32_t> copies = draft.clone(pass, known(last));

@@ -22,7 +22,7 @@ Status apply_bandwidth(Model& model, Draft& draft, const Parameters& parameters)
   const CollectiveTransfers transfers(*model.trace, model.device);
   std::size_t unknown = 0, waiting = 0;
   for (const std::uint32_t t : collectives) {
-    if (model.graph.origin[t] != graph::Origin::kMeasured) {
+    if (model.transfers_only || model.graph.origin[t] != graph::Origin::kMeasured) {
       draft.scale({t}, left);
       continue;
     }

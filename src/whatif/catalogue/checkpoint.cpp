@@ -10,6 +10,7 @@
 #include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/model/use_code.hpp"
+#include "whatif/rewrite/scaling.hpp"
 
 namespace foretrace::whatif {
 namespace {
@@ -90,6 +91,20 @@ std::vector<std::uint32_t> recomputed(const Graph& g, const Dataflow& flow, std:
   return tasks;
 }
 
+// The same with the collectives between them that move activations: what tensor parallelism reduces runs again, too.
+std::vector<std::uint32_t> with_collectives(const Model& m, const std::vector<std::uint32_t>& collectives,
+                                            std::vector<std::uint32_t> tasks) {
+  if (tasks.empty() || collectives.empty()) return tasks;
+  const Graph& g = m.graph;
+  const auto called = [&](std::uint32_t t) { return g.launch[t].valid() ? g.measured[g.launch[t].index()] : -1; };
+  const Ns first = called(tasks.front()), last = called(tasks.back());
+  for (const std::uint32_t t : collectives) {
+    if (called(t) >= first && called(t) <= last) tasks.push_back(t);
+  }
+  std::stable_sort(tasks.begin(), tasks.end(), [&](std::uint32_t a, std::uint32_t b) { return called(a) < called(b); });
+  return tasks;
+}
+
 Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   for (const Model::Applied& before : m.applied) {
     if (before.changes == Changes::kLaunches) {
@@ -134,6 +149,11 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   const std::shared_ptr<const Dataflow> shared = shared_flow(m);
   const Dataflow& flow = *shared;
   const Ns launch = m.launch_time(Phase::kForward);
+  const Ns call = m.cpu_time(m.host.ddp.collective_us, Phase::kBackward);
+  std::vector<std::uint32_t> collectives;
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (g.kind[t] == TaskKind::kCollective && moves_samples(m, t)) collectives.push_back(t);
+  }
   const bool reentrant = parameters.text("reentrant") == "1";
   // A compiler writes the second forward into the backward pass: no hooks, no contexts.
   const double share = has->compiled ? 0 : reentrant ? m.host.checkpoint.reentrant_share : 1;
@@ -149,16 +169,19 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
     // The reentrant kind runs the whole block again; the other stops where backward has all it needs, which operations tell that
     // a compiler has left.
     const bool whole = reentrant || has->compiled;
-    for (const std::uint32_t t : whole ? b.forward : recomputed(g, flow, b.forward)) {
+    for (const std::uint32_t t :
+         with_collectives(m, collectives, whole ? b.forward : recomputed(g, flow, b.forward))) {
+      const bool communicates = g.kind[t] == TaskKind::kCollective;
       at = draft.insert({.name = std::string(g.task_name(t)),
                          .cost = g.cost[t],
                          .phase = Phase::kBackward,
                          .layer = g.layer[t],
                          .kind = g.kind[t],
                          .after = at,
-                         .cpu_cost = launch,
+                         .cpu_cost = communicates ? call : launch,
                          .work = m.works.row_of(t),
-                         .origin = graph::Origin::kScaled});
+                         .origin = graph::Origin::kScaled,
+                         .event = communicates ? g.event[t] : EventId{}});
     }
   }
   return {};

@@ -144,8 +144,8 @@ class Move {
     }
     if (kept_collectives_) note("collectives between nodes, or of unknown size, keep their time: that network stays");
     if (moved_collectives_) {
-      note(fmt::format("collectives follow the links inside a node, {} to {}; their waits stay",
-                       usual_fabric(m_.device), usual_fabric(to_)));
+      note(fmt::format("collectives follow the links inside a node, {} to {}{}", usual_fabric(m_.device),
+                       usual_fabric(to_), m_.transfers_only ? "" : "; their waits stay"));
     }
     // Moved twice, both errors count.
     for (std::size_t f = 0; f < time_.size(); ++f) {

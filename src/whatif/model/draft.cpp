@@ -249,7 +249,8 @@ Place Draft::insert(const NewKernel& k) {
                                 .after = k.after.gpu,
                                 .work = k.work,
                                 .origin = k.origin,
-                                .lane_lag = lag});
+                                .lane_lag = lag,
+                                .event = k.event});
   if (captured != kNone) {
     depend(launch, id, 0, DependencyKind::kLaunch, 0);  // as set_launch: from the call's begin
   } else {
@@ -349,7 +350,8 @@ std::vector<std::uint32_t> Draft::clone(const Selection& tasks, const std::vecto
                                   .after = anchor[lane],
                                   .origin = graph::Origin::kScaled,
                                   .lane_lag = g.lane_lag[t],
-                                  .like = t});
+                                  .like = t,
+                                  .event = base_.kind[t] == TaskKind::kCollective ? base_.event[t] : EventId{}});
     anchor[lane] = id;
     copy_of[t] = id;
     copies.push_back(id);

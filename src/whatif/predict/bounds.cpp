@@ -5,6 +5,7 @@
 
 #include "graph/busy_time.hpp"
 #include "hardware/cost.hpp"
+#include "whatif/job/job_models.hpp"
 
 namespace foretrace::whatif {
 
@@ -51,6 +52,10 @@ bool times_are_given(const Model& changed) {
 }  // namespace
 
 Bounds::Bounds(const Model& base, std::optional<Ns> measured_step) {
+  if (base.job) {
+    for (const auto& rank : base.job->ranks) of_ranks_.emplace_back(*rank, measured_step);
+    return;
+  }
   const graph::Graph& g = base.graph;
   const double gpu = base.base.factors.gpu > 0 ? base.base.factors.gpu : 1;
   std::vector<double> measured(base.works.size(), 0.0);
@@ -99,6 +104,12 @@ Ns Bounds::busy_time(const std::vector<bool>& counts) const {
 }
 
 Bound Bounds::of(const Model& changed, double real) const {
+  Bound longest;
+  for (std::size_t s = 0; s < of_ranks_.size(); ++s) {
+    const Bound one = of_ranks_[s].of(*changed.job->ranks[s], real);
+    if (one.step > longest.step) longest = one;
+  }
+  if (!of_ranks_.empty()) return longest;
   const graph::Graph& g = changed.graph;
   std::vector<bool> left_alone(recorded_.size(), false);
   std::vector<std::uint32_t> other;  // tasks that are shorter than in the trace, or were not in it

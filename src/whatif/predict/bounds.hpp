@@ -38,6 +38,7 @@ class Bounds {
   [[nodiscard]] std::uint32_t place_of(EventId event) const;
   [[nodiscard]] Bound busiest_stream(const Model& changed, const std::vector<std::uint32_t>& other) const;
 
+  std::vector<Bounds> of_ranks_;         ///< of a job, one for each rank: nothing else is set then
   double real_share_ = 1;                ///< of the busy time, where the measured step is shorter than that
   std::vector<Recorded> recorded_;       ///< sorted by begin
   std::vector<std::uint32_t> by_event_;  ///< places in recorded_, sorted by event

@@ -11,6 +11,7 @@
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "graph/gpu_work.hpp"
+#include "whatif/job/job_models.hpp"
 #include "whatif/model/bound.hpp"
 #include "whatif/model/checked_commit.hpp"
 #include "whatif/model/compiled.hpp"
@@ -47,6 +48,16 @@ bool on_own_gpu(const Model& model, graph::TaskKind kind) {
 
 Ns gpu_time_of(const Model& model, const simulate::SteadyRuns::Run& run) {
   Ns sum = 0;
+  if (model.job) {  // the busiest rank's
+    for (const auto& rank : model.job->ranks) {
+      Ns own = 0;
+      for (std::size_t t = 0; t < rank->graph.size(); ++t) {
+        if (graph::is_gpu(rank->graph.kind[t])) own += rank->graph.cost[t];
+      }
+      sum = std::max(sum, own);
+    }
+    return sum;
+  }
   // A graph that reaches into the next step holds some of its work twice: what begins in one period counts.
   if (const std::optional<ModelRuns::Period> period = ModelRuns::period(run)) {
     const graph::Graph& g = run.graph;
@@ -163,6 +174,7 @@ std::string target_of(std::span<const Use> uses) {
 }
 
 Result<Model> apply_use(Model model, const Use& use, const std::string& target, Prediction::Applied& how) {
+  if (model.job) return apply_to_ranks(model, use, target, how);
   const auto begin = std::chrono::steady_clock::now();
   const WhatIf& whatif = *use.whatif;
   const auto declined = [&](std::string_view why) {
@@ -240,7 +252,7 @@ std::optional<double> largest_batch(const Model& base, std::vector<Use> uses, do
   std::erase_if(uses, [](const Use& use) { return use.whatif->changes == Changes::kBatch; });
   const Result<Model> others = apply_uses(base, uses);
   if (!others) return std::nullopt;
-  const BatchMemory memory(*others);
+  const BatchMemory memory(fullest_rank(*others));
   const double x = memory::largest_batch([&](double factor) { return memory.at(factor); }, room);
   if (x >= memory::kLargestFactor) return std::nullopt;
   return x;
@@ -323,8 +335,10 @@ Prediction Predictor::describe(const Model& changed, const std::vector<Use>& use
       part.up = lifted(completed.part(part.up));
     }
     p.band = std::move(band.parts);
-    p.gpu_families = family_times(changed);
+    p.gpu_families = family_times(fullest_rank(changed));
+    if (changed.job) p.ranks = rank_times(changed);
   }
+  if (changed.job) p.fullest_rank = changed.job->ties->numbers[changed.job->fullest];
   p.not_modelled = changed.not_modelled;
   describe_memory(p, changed, uses, detail);
   const double busy = gpu_share(p.gpu_time, p.step);

@@ -29,6 +29,9 @@ std::string target_of(std::span<const Use> uses);
 /// the step, "" for none; a change without an effect there is noted and left out. `how`: what it did. Declined, with the
 /// reason, when the change does not apply.
 Result<Model> apply_use(Model model, const Use& use, const std::string& target, Prediction::Applied& how);
+/// The same for a job: the change made on each rank, and the changed ranks joined. A rank on which it does not apply stays as it is,
+/// and a note says why; declined when it applies to none.
+Result<Model> apply_to_ranks(const Model& job, const Use& use, const std::string& target, Prediction::Applied& how);
 
 /// The order in which changes are applied: as given, but those that repeat work come behind those that change the work they repeat.
 std::vector<Use> order_of_application(std::vector<Use> uses);

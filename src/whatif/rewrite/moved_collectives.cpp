@@ -34,7 +34,8 @@ std::optional<MovedCollectives::Moved> MovedCollectives::move(const Model& model
   const auto here = static_cast<double>(cost_here.ns);
   const auto there = static_cast<double>(cost_there.ns);
   if (!(here > 0) || !(there > 0)) return std::nullopt;
-  return Moved{measured_ns <= here ? measured_ns * there / here : measured_ns - here + there,
+  // What exceeds the links' time waits for other ranks, unless the time is known to be without waits.
+  return Moved{measured_ns <= here || model.transfers_only ? measured_ns * there / here : measured_ns - here + there,
                std::hypot(cost_here.sigma, cost_there.sigma)};
 }
 

@@ -6,6 +6,7 @@
 
 #include "hardware/cost.hpp"
 #include "trace/latencies.hpp"
+#include "whatif/model/backward_end.hpp"
 #include "whatif/model/fitting.hpp"
 #include "whatif/rewrite/decoding.hpp"
 #include "whatif/rewrite/rows.hpp"
@@ -21,15 +22,32 @@ double linear(const Model& m, double was, double x) {
   return floor + (was - floor) * x;
 }
 
+// Of the first tensor that an operation was given, which may be in a list: "[[[8, 1024, 1024]], [], []]" has 3; 0 where it is unknown.
+std::size_t dimensions(const trace::Trace& trace, EventId op) {
+  const trace::OpInputs* inputs = trace.args.inputs(trace.events.args[op.index()]);
+  if (inputs == nullptr || !inputs->dims.valid()) return 0;
+  const std::string_view text = trace.strings[inputs->dims];
+  const std::size_t first = text.find_first_of("0123456789");
+  if (first == std::string_view::npos) return 0;
+  const std::string_view list = text.substr(first, text.find(']', first) - first);
+  return 1 + static_cast<std::size_t>(std::count(list.begin(), list.end(), ','));
+}
+
 bool works_on_samples(Phase phase) { return phase != Phase::kOptimizer && phase != Phase::kCommunication; }
 
 }  // namespace
 
-bool moves_samples(std::string_view collective) {
+bool moves_samples(const Model& m, std::uint32_t task) {
+  const Graph& g = m.graph;
   for (const std::string_view mark : {"SendRecv", "AllToAll", "alltoall", "all_to_all"}) {
-    if (collective.find(mark) != std::string_view::npos) return true;
+    if (g.task_name(task).find(mark) != std::string_view::npos) return true;
   }
-  return false;
+  if (m.trace == nullptr || !g.op[task].valid() || dimensions(*m.trace, g.op[task]) < 2) return false;
+  const std::uint32_t end = end_of_backward(g);
+  const TaskId call = g.launch[task];
+  const bool behind_backward =
+      end != kNone && call.valid() && g.lane[call.index()] == g.main_lane && call.value > end;
+  return !behind_backward;
 }
 
 std::size_t scale_batch(Model& m, Draft& draft, double x) {
@@ -104,10 +122,10 @@ std::size_t scale_batch(Model& m, Draft& draft, double x) {
     if (g.kind[t] != TaskKind::kCollective || draft.removed(t)) continue;
     collectives = true;
     // Without a backward pass all collectives move activations; small ones are latency, which stays.
-    if (moves_samples(g.task_name(t)) || (nature.infers() && x > 1))
+    if (moves_samples(m, t) || (nature.infers() && x > 1))
       draft.set(t, static_cast<Ns>(linear(m, static_cast<double>(draft.cost(t)), x)), graph::Origin::kScaled);
   }
-  if (collectives) m.not_modelled.emplace_back("when the other ranks arrive at collectives with the new batch");
+  if (collectives && !m.transfers_only) m.not_modelled.emplace_back("when the other ranks arrive at collectives with the new batch");
   return changed;
 }
 

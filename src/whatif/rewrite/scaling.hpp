@@ -11,9 +11,10 @@ namespace foretrace::whatif {
 /// Memory that holds the batch's data grows with it; parameters, states and gradients do not.
 std::size_t scale_batch(Model& model, Draft& draft, double x);
 
-/// Whether a collective's kernel moves samples or activations (send, receive, all-to-all), which grow with the batch;
-/// all-reduces, gathers and scatters of a data-parallel step move gradients and parameters, which do not.
-bool moves_samples(std::string_view kernel);
+/// Whether a collective moves activations or their gradients, which grow with the batch: sends, receives and all-to-alls, and what
+/// tensor parallelism reduces and gathers inside the passes. Gradients and parameters do not grow. They are moved as flat buffers
+/// of one dimension, or behind the backward pass.
+bool moves_samples(const Model& model, std::uint32_t task);
 
 /// All CPU work takes `factor` times as long, and so does what later what-ifs add.
 void scale_host(Model& model, Draft& draft, double factor);

@@ -1,0 +1,39 @@
+#pragma once
+// Moves what is assumed of a CPU and a GPU as little as possible so that a simulated step meets a measured one. The step is a function
+// of the logarithms of four factors: the CPU time of forward, backward and update, and the time of the GPU.
+//
+//   Calibration c([&](const Calibration::Vector& theta) { return step_with(theta); }, prior_covariance(prior));
+//   c.solve(measured);      // the move; c.covariance() is what remains uncertain
+
+#include <array>
+#include <functional>
+
+#include "foretrace/host/unprofiled.hpp"
+
+namespace foretrace::host {
+
+class Calibration {
+ public:
+  static constexpr std::size_t kParameters = kCpuPhases + 1;
+  static constexpr std::size_t kGpu = kCpuPhases;
+  using Vector = std::array<double, kParameters>;
+  using Matrix = std::array<Vector, kParameters>;
+
+  Calibration(std::function<double(const Vector&)> step, const Matrix& covariance)
+      : step_(std::move(step)), covariance_(covariance) {}
+
+  /// The smallest move, weighed by the covariance, that meets the measured step: Gauss-Newton, halving steps that overshoot.
+  Vector solve(double measured);
+  [[nodiscard]] const Matrix& covariance() const { return covariance_; }
+
+ private:
+  [[nodiscard]] Vector gradient(const Vector& theta) const;
+
+  std::function<double(const Vector&)> step_;
+  Matrix covariance_;
+};
+
+/// Phases share an error (the host) and have one each; a phase that was timed has only the error of its timing.
+Calibration::Matrix prior_covariance(const CpuPrior& prior);
+
+}  // namespace foretrace::host

@@ -1,0 +1,157 @@
+// What-ifs on all ranks of a job: changes made on each rank, and all of them simulated together.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "foretrace/analysis/baseline.hpp"
+#include "scripted_job.hpp"
+#include "whatif/job/job_models.hpp"
+
+namespace foretrace::test {
+namespace {
+
+using analysis::Baseline;
+using ::testing::HasSubstr;
+using whatif::Prediction;
+
+// Two passes of products with a reduction of gradients behind each of the last ones; rank 1 takes `late` longer for its products.
+ScriptedJob data_parallel(std::size_t ranks, Ns late = 0, int steps = 3) {
+  ScriptedJob m(ranks);
+  for (int s = 0; s < steps; ++s) {
+    for (std::size_t r = 0; r < ranks; ++r) {
+      const Ns takes = kNsPerMs + (r == 1 ? late : 0);
+      for (int i = 0; i < 6; ++i) m.compute(r, "gemm", takes);
+      for (int i = 0; i < 6; ++i) {
+        m.compute(r, "gemm", takes, true);
+        if (ranks > 1 && i % 2 == 1) m.collective(r, {.elements = 1000 * (i + 1)}, true);
+      }
+    }
+    m.step();
+  }
+  return m;
+}
+
+Baseline baseline_of(const ranks::Job& job, const std::vector<std::int64_t>& only = {},
+                     std::optional<double> measured = {}) {
+  auto made = analysis::make_baseline(job, std::nullopt, host::UserMeasurements(measured), only);
+  EXPECT_TRUE(made) << made.error().to_string();
+  return made ? std::move(*made) : Baseline{};
+}
+
+Prediction ask(const Baseline& baseline, const std::string& change) {
+  auto use = whatif::parse_use(change);
+  EXPECT_TRUE(use) << use.error().to_string();
+  return analysis::predict(baseline, {*use});
+}
+
+TEST(JobWhatIf, TheFasterRankWaitsForTheSlowerOne) {
+  ScriptedJob m = data_parallel(2, kNsPerMs / 2);
+  const ranks::Job job = m.job();
+  const Baseline today = baseline_of(job);
+  ASSERT_TRUE(today.figures.job);
+  const auto& ranks = today.figures.job->ranks;
+  ASSERT_EQ(ranks.size(), 2u);
+  // Six forward and two backward products of half a millisecond each before the first reduction, two before each further one.
+  EXPECT_NEAR(to_ms(ranks[0].wait), 6.0, 0.1);
+  EXPECT_LT(to_ms(ranks[1].wait), 0.01);
+  EXPECT_EQ(ranks[1].waited_for, 3u);
+  EXPECT_NEAR(to_ms(today.figures.unprofiled), 18.7, 0.2);
+}
+
+TEST(JobWhatIf, AChangeOfOneRankMovesTheOther) {
+  ScriptedJob m = data_parallel(2, kNsPerMs / 2);
+  const ranks::Job job = m.job();
+  const Prediction both = ask(baseline_of(job), "duration:select=gemm,x=0.5");
+  const Prediction slower = ask(baseline_of(job, {1}), "duration:select=gemm,x=0.5");
+  const Prediction faster = ask(baseline_of(job, {0}), "duration:select=gemm,x=0.5");
+  ASSERT_EQ(both.declined + slower.declined + faster.declined, "");
+  // Rank 1 with products of 0.75 ms waits for rank 0 with 1 ms.
+  EXPECT_NEAR(to_ms(slower.step), 12.7, 0.2);
+  EXPECT_NEAR(to_ms(both.step), 9.7, 0.2);
+  EXPECT_NEAR(to_ms(faster.step), 18.7, 0.2);
+  EXPECT_GT(slower.ranks[1].wait, slower.ranks[0].wait);
+}
+
+TEST(JobWhatIf, EqualRanksWithFreeCommunicationAreOneRank) {
+  ScriptedJob pair = data_parallel(2);
+  pair.transfer = 0;
+  const ranks::Job two = pair.job();
+  ScriptedJob single = data_parallel(1);
+  const std::vector<trace::Trace> one = single.traces();
+  const auto alone = analysis::make_baseline(one[0], std::nullopt, {});
+  ASSERT_TRUE(alone) << alone.error().to_string();
+  const Baseline together = baseline_of(two);
+  // Three kernels that move nothing are left of the communication.
+  EXPECT_NEAR(to_ms(together.figures.unprofiled), to_ms(alone->figures.unprofiled), 0.7);
+}
+
+TEST(JobWhatIf, AJobOfOneRankIsItsTrace) {
+  ScriptedJob single = data_parallel(1);
+  const ranks::Job job = single.job();
+  const Baseline as_job = baseline_of(job);
+  const auto as_trace = analysis::make_baseline(job.ranks[0].trace, std::nullopt, {});
+  ASSERT_TRUE(as_trace) << as_trace.error().to_string();
+  EXPECT_EQ(as_job.figures.unprofiled, as_trace->figures.unprofiled);
+  for (const char* change : {"duration:select=gemm,x=0.5", "cpu:x=2"}) {
+    const Prediction a = ask(as_job, change), b = ask(*as_trace, change);
+    EXPECT_EQ(a.step, b.step) << change;
+    EXPECT_EQ(a.low, b.low) << change;
+    EXPECT_EQ(a.high, b.high) << change;
+  }
+}
+
+TEST(JobWhatIf, TheOrderOfFilesDoesNotMatter) {
+  ScriptedJob m = data_parallel(3, kNsPerMs / 4);
+  std::vector<trace::Trace> forward = m.traces(), backward = m.traces();
+  std::reverse(backward.begin(), backward.end());
+  const auto a = ranks::assemble(std::move(forward)), b = ranks::assemble(std::move(backward));
+  ASSERT_TRUE(a && b);
+  const Prediction x = ask(baseline_of(*a), "bandwidth:x=0.5"), y = ask(baseline_of(*b), "bandwidth:x=0.5");
+  EXPECT_EQ(x.step, y.step);
+  EXPECT_EQ(x.low, y.low);
+  EXPECT_EQ(x.high, y.high);
+}
+
+TEST(JobWhatIf, ASlowerLinkNeverShortensTheStep) {
+  ScriptedJob m = data_parallel(2, kNsPerMs / 4);
+  const ranks::Job job = m.job();
+  const Baseline today = baseline_of(job);
+  Ns before = 0;
+  for (const char* change : {"bandwidth:x=8", "bandwidth:x=2", "bandwidth:x=0.5", "bandwidth:x=0.1"}) {
+    const Prediction p = ask(today, change);
+    ASSERT_EQ(p.declined, "");
+    EXPECT_GE(p.step, before) << change;
+    before = p.step;
+  }
+  // Three transfers of 0.2 ms that nothing hides take ten times as long.
+  EXPECT_NEAR(to_ms(before - today.figures.unprofiled), 5.4, 0.1);
+}
+
+TEST(JobWhatIf, WhatReplacesTheCommunicationIsDeclined) {
+  ScriptedJob m = data_parallel(2);
+  const ranks::Job job = m.job();
+  const Prediction p = ask(baseline_of(job), "ddp:workers=8,fabric=DGX-H100");
+  EXPECT_NE(p.declined, "");
+}
+
+TEST(JobWhatIf, AMeasuredStepIsWhatTheJobTakesToday) {
+  ScriptedJob m = data_parallel(2);
+  const ranks::Job job = m.job();
+  const double simulated = to_ms(baseline_of(job).figures.unprofiled);
+  const Baseline today = baseline_of(job, {}, 1.1 * simulated);
+  const Prediction p = ask(today, "duration:select=gemm,x=0.999");
+  EXPECT_NEAR(to_ms(p.step), 1.1 * simulated, 0.02 * simulated);
+}
+
+TEST(JobWhatIf, ARankThatIsNotThereCannotBeChanged) {
+  ScriptedJob m = data_parallel(2);
+  const ranks::Job job = m.job();
+  const auto made = analysis::make_baseline(job, std::nullopt, {}, {7});
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().message, HasSubstr("no trace of rank 7"));
+}
+
+}  // namespace
+}  // namespace foretrace::test
