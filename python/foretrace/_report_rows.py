@@ -39,6 +39,9 @@ class PhaseTime:
     gpu_share: float
     cpu_ms: float
     gpu_tasks: int
+    model_flops: float | None  # None where the trace does not show the shapes
+    achieved_tflops: float | None  # over its GPU time
+    mfu: float | None  # model FLOPs utilisation, 0 to 1
 
     @property
     def ms(self) -> float:
@@ -58,6 +61,9 @@ class LayerTime:
     backward_gpu_ms: float
     cpu_ms: float
     gpu_tasks: int
+    model_flops: float | None  # None where the trace does not show the shapes
+    achieved_tflops: float | None  # over its GPU time
+    mfu: float | None  # model FLOPs utilisation, 0 to 1
 
     @property
     def ms(self) -> float:

@@ -141,7 +141,33 @@ class Summary(Report):
 
     @property
     def samples_per_s(self) -> float | None:
+        """As traced; None where neither `batch` nor the shapes in the trace say how many samples a step has."""
         return _number(self["samples_per_s"])
+
+    @property
+    def unprofiled_samples_per_s(self) -> float | None:
+        """Without the profiler."""
+        return _number(self["unprofiled_samples_per_s"])
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Without the profiler; None where the shapes in the trace do not say how many tokens a step has."""
+        return _number(self["tokens_per_s"])
+
+    @property
+    def mfu(self) -> float | None:
+        """Model FLOPs utilisation of the step without the profiler, 0 to 1."""
+        return _number(self["mfu"])
+
+    @property
+    def hfu(self) -> float | None:
+        """The same with what is computed a second time."""
+        return _number(self["hfu"])
+
+    @property
+    def achieved_tflops(self) -> float | None:
+        """Model FLOPs over the step without the profiler."""
+        return _number(self["achieved_tflops"])
 
     @property
     def peak_bytes(self) -> int | None:

@@ -178,6 +178,7 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
   request.values = values;
   request.json = values.flag("json");
   request.style.width = terminal.width;
+  request.style.all_columns = !terminal.width_known;
   request.style.utf8 = terminal.utf8;
   request.load.strict = values.flag("strict");
   request.load.partial = values.flag("partial");
@@ -192,7 +193,7 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
   }
   request.note = [&](const std::string& text) {
     bar.erase();
-    if (!quiet) fmt::print(terminal.err, "note: {}\n", printable(text));
+    if (!quiet) fmt::print(terminal.err, "{}\n", message_text("note: " + printable(text), terminal));
   };
   for (const std::string& file : values.all("plugin")) {
     if (!extensions.load_plugin) {
@@ -268,7 +269,7 @@ int print_error(const Error& error, bool json, const Terminal& terminal) {
     const std::string out = report::json_text([&](report::JsonWriter& writer) { write_error(writer, error); });
     static_cast<void>(write_output(std::nullopt, terminal.out, out));
   } else {
-    fmt::print(terminal.err, "foretrace: error: {}\n", error_text(error));
+    fmt::print(terminal.err, "{}\n", message_text("foretrace: error: " + error_text(error), terminal));
   }
   return exit_code(error);
 }

@@ -68,8 +68,15 @@ Result<Answer> list_devices(const Request& request) {
   const auto figure = [](double value, const char* format) {
     return value > 0 ? fmt::format(fmt::runtime(format), value) : "-";
   };
-  report::TextTable table(
-      {{"device", Align::kLeft}, {"SMs"}, {"GB"}, {"GB/s"}, {"FP32 TFLOP/s"}, {"TF32"}, {"FP16"}, {"$/h"}}, 0);
+  report::TextTable table({{"device", Align::kLeft},
+                           {.header = "SMs", .drop = 1},
+                           {"GB"},
+                           {"GB/s"},
+                           {"FP32 TFLOP/s"},
+                           {"TF32"},
+                           {"FP16"},
+                           {"$/h"}},
+                          0);
   for (const hardware::Device& d : hardware::devices()) {
     table.row({d.name, figure(d.sm_count, "{:.0f}"), figure(d.memory_gb, "{:.0f}"), figure(d.bandwidth_gbs, "{:.0f}"),
                figure(d.tflops_fp32, "{:.1f}"), figure(d.tflops_tf32, "{:.0f}"), figure(d.tflops_fp16, "{:.0f}"),

@@ -123,15 +123,29 @@ std::string candidates_text(const DoctorReport& report, const TextStyle& style) 
   return first_of(std::move(out), style);
 }
 
-std::string replay_text(const DoctorReport::Replay& replay) {
+// Of a cold step only a simulation is left: there is no measured time to compare it with.
+std::string cold_replay_text(const DoctorReport& report) {
+  const DoctorReport::Replay& replay = *report.replay;
+  std::string recorded;
+  for (const DoctorReport::StepRow& step : report.steps) {
+    if (step.name == replay.step) recorded = fmt::format("{} ms recorded, ", format_ms(step.duration));
+  }
+  return fmt::format("{}: {}{} ms of them start-up work that is taken out; {} ms simulated without it", replay.step,
+                     recorded, format_ms(replay.notes.startup.time()), format_ms(replay.replayed));
+}
+
+std::string replay_text(const DoctorReport& report) {
+  const DoctorReport::Replay& replay = *report.replay;
+  const std::string size =
+      fmt::format("; {}, {}", plural(replay.tasks, "task"), plural(replay.dependencies, "dependency", "dependencies"));
+  if (replay.notes.startup.time() > 0) return cold_replay_text(report) + size;
   // The range of a step whose GPU runs behind says how fast the CPU filled the queue: nothing to compare with.
   const std::string off = replay.period
                               ? fmt::format("{:+.2f}% off its period of {} ms",
                                             percent_off(replay.replayed, *replay.period), format_ms(*replay.period))
                           : replay.outlasts ? fmt::format("its range on the CPU is {} ms", format_ms(replay.traced))
                                             : fmt::format("{:+.2f}% off the trace", replay.error_pct);
-  return fmt::format("{}: {} ms simulated unchanged, {}; {}, {}", replay.step, format_ms(replay.replayed), off,
-                     plural(replay.tasks, "task"), plural(replay.dependencies, "dependency", "dependencies"));
+  return fmt::format("{}: {} ms simulated unchanged, {}", replay.step, format_ms(replay.replayed), off) + size;
 }
 
 std::string counts_text(const std::vector<DoctorReport::Count>& counts) {
@@ -210,7 +224,7 @@ std::string to_text(const DoctorReport& report, const TextStyle& style) {
   const std::string candidates = candidates_text(report, style);
   if (!candidates.empty()) out += entry("--steps-by", candidates, style);
   if (report.replay) {
-    out += entry("replay", replay_text(*report.replay), style);
+    out += entry("replay", replay_text(report), style);
     out += entry("bottleneck", report.replay->verdict.unprofiled.sentence(), style);
   }
   for (const DoctorReport::AddedWhatIf& w : report.added_whatifs) {

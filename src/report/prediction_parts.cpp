@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/readable.hpp"
+#include "report/text_table.hpp"
 #include "report/verdict.hpp"
 #include "whatif/predict/bands.hpp"
 
@@ -30,6 +31,14 @@ std::string gigabytes(std::optional<std::int64_t> bytes) {
   return bytes ? fmt::format("{:.2f} GB", static_cast<double>(*bytes) / 1e9) : "-";
 }
 
+std::string now_text(const analysis::StepFigures& b) {
+  std::string out = fmt::format("{} ms without the profiler [{}, {}]", short_ms(b.unprofiled),
+                                short_ms(b.unprofiled_low), short_ms(b.unprofiled_high));
+  if (b.measured) out += fmt::format(", measured {} ms", short_ms(*b.measured));
+  if (b.peak_bytes) out += fmt::format(", peak {}, {} reserved", gigabytes(b.peak_bytes), gigabytes(b.reserved_bytes));
+  return out;
+}
+
 std::vector<std::pair<std::string, std::string>> by_text(const std::vector<std::pair<std::string, std::string>>& said) {
   std::vector<std::pair<std::string, std::vector<std::string>>> names_of;
   for (const auto& [name, text] : said) {
@@ -45,18 +54,18 @@ std::vector<std::pair<std::string, std::string>> by_text(const std::vector<std::
 std::string reasons_text(const std::vector<std::pair<std::string, std::string>>& declined, const TextStyle& style) {
   std::string out;
   for (const auto& [reason, names] : by_text(declined)) {
-    out += "    " + wrap(printable(names + ": " + reason), style.width, 6, 4) + "\n";
+    out += text_line(printable(names + ": " + reason), style, 4);
   }
   return out;
 }
 
 std::string steadiness_line(const std::string& steadiness, const TextStyle& style) {
-  return steadiness.empty() ? std::string() : "  " + wrap(printable(steadiness), style.width, 4, 2) + "\n";
+  return steadiness.empty() ? std::string() : text_line(printable(steadiness), style, 2);
 }
 
 std::string baseline_notes(const analysis::StepFigures& b, const TextStyle& style) {
   std::string out = steadiness_line(b.steadiness, style);
-  if (!b.measured_refused.empty()) out += "  " + wrap(printable(b.measured_refused), style.width, 4, 2) + "\n";
+  if (!b.measured_refused.empty()) out += text_line(printable(b.measured_refused), style, 2);
   return out;
 }
 
@@ -101,9 +110,7 @@ std::optional<Ns> without(const search::OptimizedPart& part) {
   return part.without > 0 ? std::optional(part.without) : std::nullopt;
 }
 
-std::string paragraph(std::string_view text, const TextStyle& style) {
-  return "\n  " + wrap(text, style.width, 4, 2) + "\n";
-}
+std::string paragraph(std::string_view text, const TextStyle& style) { return "\n" + text_line(text, style, 2); }
 
 void write_baseline(JsonWriter& json, const analysis::StepFigures& b) {
   json.member_ms("traced_ms", b.traced)
