@@ -32,9 +32,11 @@ std::string gigabytes(std::optional<std::int64_t> bytes) {
 }
 
 std::string now_text(const analysis::StepFigures& b) {
-  std::string out = fmt::format("{} ms without the profiler [{}, {}]", short_ms(b.unprofiled),
-                                short_ms(b.unprofiled_low), short_ms(b.unprofiled_high));
-  if (b.measured) out += fmt::format(", measured {} ms", short_ms(*b.measured));
+  const std::string simulated = fmt::format("{} ms", short_ms(b.unprofiled));
+  const std::string range = fmt::format("[{}, {}]", short_ms(b.unprofiled_low), short_ms(b.unprofiled_high));
+  std::string out = b.measured ? fmt::format("{} ms measured without the profiler (simulated {} {})",
+                                             short_ms(*b.measured), simulated, range)
+                               : fmt::format("{} without the profiler {}", simulated, range);
   if (b.peak_bytes) out += fmt::format(", peak {}, {} reserved", gigabytes(b.peak_bytes), gigabytes(b.reserved_bytes));
   return out;
 }

@@ -105,10 +105,12 @@ std::string headline(const SummaryReport& report, const TextStyle& style) {
   std::string out = (report.file == "-" ? std::string("standard input") : printable(report.file)) + "\n";
   if (report.simulated) {
     const analysis::SimulatedStep& s = *report.simulated;
-    std::string line =
-        fmt::format("{}: {} ms without the profiler [{}, {}]", printable(step.name), format_ms(s.unprofiled.step),
-                    format_ms(s.unprofiled.low), format_ms(s.unprofiled.high));
-    if (s.measured) line += fmt::format(", measured {} ms", format_ms(*s.measured));
+    const std::string simulated = fmt::format("{} ms", format_ms(s.unprofiled.step));
+    const std::string range = fmt::format("[{}, {}]", format_ms(s.unprofiled.low), format_ms(s.unprofiled.high));
+    const std::string line =
+        s.measured ? fmt::format("{}: {} ms measured without the profiler (simulated {} {})", printable(step.name),
+                                 format_ms(*s.measured), simulated, range)
+                   : fmt::format("{}: {} without the profiler {}", printable(step.name), simulated, range);
     out += wrap(line + "; " + how, style.width, 2, 0) + "\n";
     const std::string verdict = s.verdict.unprofiled.sentence();
     out += wrap(verdict, style.width, 2, 0) + "\n";
