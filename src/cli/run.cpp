@@ -91,6 +91,9 @@ Status check_value(const Option& option, const std::string& value) {
     char* end = nullptr;
     number = std::strtod(value.c_str(), &end);
     if (value.empty() || *end != '\0' || !std::isfinite(number)) return wrong("a number");
+    // As for parameters of what-ifs: no time, memory or batch is larger, and products of larger ones overflow.
+    constexpr double kLargestNumber = 1e9;
+    if (std::abs(number) > kLargestNumber) return wrong(fmt::format("at most {:.0f}", kLargestNumber));
   }
   if (option.minimum && number < *option.minimum) return wrong(fmt::format("at least {}", *option.minimum));
   if (!option.choices.empty() &&
