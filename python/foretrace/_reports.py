@@ -187,8 +187,12 @@ class Summary(Report):
     def _repr_html_(self) -> str:
         from ._pictures import html_table, paragraphs
 
-        said = [f"{self.step}: {self.traced_ms:.2f} ms as traced" +
-                ("" if self.unprofiled_ms is None else f", {self.unprofiled_ms:.2f} ms without the profiler") + ".", self.bottleneck or ""]
+        traced = f"{self.traced_ms:.2f} ms as traced"
+        time = traced if self.unprofiled_ms is None else f"{self.unprofiled_ms:.2f} ms without the profiler ({traced})"
+        rates = [f"{rate:.0f} {of}/s" for rate, of in ((self.unprofiled_samples_per_s, "samples"), (self.tokens_per_s, "tokens")) if rate]
+        if self.mfu is not None:
+            rates.append(f"MFU {100 * self.mfu:.1f} %")
+        said = [f"{self.step}: {time}.", self.bottleneck or "", ", ".join(rates)]
         layers = [(r["layer"], r["type"], r["gpu_ms"], r["cpu_ms"]) for r in self["layers"]]
         kernels = [(r["kernel"][:90], r["launches"], r["total_ms"]) for r in self["kernels"]]
         return (paragraphs(said) + html_table(("layer", "type", "GPU ms", "CPU ms"), layers, most=self._top) +

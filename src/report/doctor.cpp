@@ -1,7 +1,6 @@
 #include "foretrace/analysis/doctor.hpp"
 
 #include <fmt/format.h>
-#include <simdjson.h>
 
 #include <algorithm>
 #include <string>
@@ -12,6 +11,7 @@
 #include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
 #include "report/notes.hpp"
+#include "report/recorder_text.hpp"
 #include "report/verdict.hpp"
 
 namespace foretrace::report {
@@ -19,39 +19,6 @@ namespace foretrace::report {
 using analysis::DoctorReport;
 
 namespace {
-
-// For people: "measured_ms 71.6, measured_steps 20, …". Of a list of numbers its length and its ends.
-std::string recorder_text(const std::vector<std::pair<std::string, std::string>>& fields) {
-  std::string out;
-  simdjson::dom::parser parser;
-  for (const auto& [name, json] : fields) {
-    simdjson::dom::element value;
-    if (parser.parse(json).get(value) != simdjson::SUCCESS || value.is_null()) continue;
-    std::string text = json;
-    simdjson::dom::array list;
-    if (std::string_view plain; value.get(plain) == simdjson::SUCCESS) {
-      text = plain;
-    } else if (value.get(list) == simdjson::SUCCESS) {
-      double least = 0, most = 0;
-      std::size_t numbers = 0;
-      std::string words;
-      for (const simdjson::dom::element one : list) {
-        double number = 0;
-        if (one.get(number) == simdjson::SUCCESS) {
-          least = numbers == 0 ? number : std::min(least, number);
-          most = numbers == 0 ? number : std::max(most, number);
-          ++numbers;
-        } else if (std::string_view word; one.get(word) == simdjson::SUCCESS) {
-          words += fmt::format("{}{}", words.empty() ? "" : "; ", word);
-        }
-      }
-      if (list.size() == 0) continue;
-      text = numbers > 0 ? fmt::format("{} of {} to {}", numbers, least, most) : words;
-    }
-    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name, text);
-  }
-  return out;
-}
 
 constexpr std::size_t kLabelWidth = 12;
 
@@ -214,7 +181,8 @@ std::string to_text(const DoctorReport& report, const TextStyle& style) {
   for (const auto& [label, version] : report.versions) versions.push_back(label + " " + version);
   if (!versions.empty()) out += entry("versions", joined(versions), style);
   if (!report.profiler_flags.empty()) out += entry("recorded", joined(report.profiler_flags), style);
-  if (!report.recorder.empty()) out += entry("recorder", recorder_text(report.recorder), style);
+  const std::string recorder = recorder_text(report.recorder);
+  if (!recorder.empty()) out += entry("recorder", recorder, style);
   if (report.other_metadata > 0) {
     out += entry(
         "metadata",

@@ -151,7 +151,7 @@ class Width(unittest.TestCase):
             for i, trace in enumerate(golden_traces()):
                 copy = Path(name) / f"{i}{''.join(trace.suffixes)}"
                 shutil.copy(trace, copy)
-                for verb in ("doctor", "summary", "advise"):
+                for verb in ("doctor", "summary"):
                     self.check([verb, copy.name], Path(name), (60,))
 
     def test_essential_figures_stay(self) -> None:
