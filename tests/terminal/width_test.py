@@ -26,6 +26,7 @@ PROGRAM = str(Path(os.environ.get("FORETRACE_PROGRAM", ROOT / "build" / "foretra
 EXAMPLE = "examples/resnet50-h200.json.gz"
 RANKS = "examples/resnet50-ddp"
 WIDTHS = (60, 80)
+OUTPUT = tempfile.mkdtemp(prefix="terminal-")
 
 COMMANDS = [
     f"doctor {EXAMPLE}",
@@ -47,6 +48,9 @@ COMMANDS = [
     f"replay {EXAMPLE}",
     f"compare {EXAMPLE} {RANKS} --gate 3",
     f"compare {EXAMPLE} {EXAMPLE} --whatif amp",
+    f"export {EXAMPLE} --format csv -o {OUTPUT}/step.csv",
+    f"report {EXAMPLE} -o {OUTPUT}/page.html",
+    f"graph {EXAMPLE} --check",
     "list whatifs",
     "list whatifs amp ddp",
     "list devices",
@@ -120,6 +124,10 @@ def golden_traces() -> list[Path]:
 
 
 class Width(unittest.TestCase):
+    @classmethod
+    def tearDownClass(cls) -> None:
+        shutil.rmtree(OUTPUT)
+
     def check(self, command: list[str], folder: Path = ROOT, widths: tuple[int, ...] = WIDTHS) -> None:
         for width in widths:
             with self.subTest(command=" ".join(command), width=width):
