@@ -113,8 +113,11 @@ struct Listing {
   Result<Answer> (*run)(const Request&);
 };
 // One line for each thing that can be listed.
-constexpr Listing kListings[] = {
-    {"whatifs", list_whatifs}, {"devices", list_devices}, {"fabrics", list_fabrics}, {"formats", list_formats}};
+constexpr Listing kListings[] = {{"whatifs", list_whatifs},
+                                 {"devices", list_devices},
+                                 {"gpus", list_devices},
+                                 {"fabrics", list_fabrics},
+                                 {"formats", list_formats}};
 
 Result<Answer> run_list(const Request& request) {
   const std::string& what = request.values.argument("WHAT").front();
@@ -138,7 +141,7 @@ Verb list_verb() {
             .options = {flag("markdown", "with whatifs: as the table in the documentation")},
             .examples = {{"foretrace list whatifs", "the changes it can predict"},
                          {"foretrace list whatifs amp", "one of them in full"},
-                         {"foretrace list devices", "the GPUs it knows"},
+                         {"foretrace list gpus", "the GPUs it knows; the same as devices"},
                          {"foretrace list fabrics", "the networks it knows"},
                          {"foretrace list formats", "the trace formats it reads"}},
             .shares = kPlugins,

@@ -16,8 +16,8 @@ std::string to_text(const analysis::ScaleReport& r, const TextStyle& style) {
   std::string now = fmt::format("one worker {} ms{}; gradients {:.1f} MB; {} over {}",
                                 short_ms(r.without_collectives.value_or(r.measured.value_or(r.unprofiled))),
                                 r.without_collectives ? " (without the collectives of the trace)"
-                                : r.measured          ? " (measured)"
-                                                      : "",
+                                : r.measured          ? " measured without the profiler"
+                                                      : " without the profiler",
                                 static_cast<double>(r.gradient_bytes) / 1e6, r.scheme, r.network);
   if (r.servers > 0) now += fmt::format(", {} server{} on separate machines", r.servers, r.servers == 1 ? "" : "s");
   if (r.compression != "none") now += ", " + r.compression + " gradients";

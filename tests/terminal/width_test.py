@@ -53,7 +53,7 @@ COMMANDS = [
     f"graph {EXAMPLE} --check",
     "list whatifs",
     "list whatifs amp ddp",
-    "list devices",
+    "list gpus",
     "list fabrics",
     "list formats",
 ]
