@@ -17,6 +17,7 @@
 #include "foretrace/report/report.hpp"
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/whatif/parallel.hpp"
+#include "text_style.hpp"
 
 namespace nb = nanobind;
 
@@ -117,7 +118,7 @@ nb::dict optimize(const Baseline& base, int workers, const std::string& fabric, 
   }();
   report::OptimizeReport r{base.figures, value_or_raise(std::move(found))};
   nb::dict d;
-  d["text"] = to_str(report::to_text(r, {.width = width}));
+  d["text"] = to_str(report::to_text(r, text_style(width)));
   d["strategy"] = to_str(report::strategy_json(r.found.best));
   d["script"] = to_str(report::script_for(base, r));
   nb::list parts;
@@ -200,7 +201,7 @@ nb::tuple gpus(const Baseline& base, const std::vector<std::string>& to, const s
     return analysis::compare_gpus(base, options);
   }();
   const analysis::GpusReport r = value_or_raise(std::move(compared));
-  return nb::make_tuple(to_str(report::to_text(r, {.width = width})), to_str(report::to_json(r)));
+  return nb::make_tuple(to_str(report::to_text(r, text_style(width))), to_str(report::to_json(r)));
 }
 
 }  // namespace

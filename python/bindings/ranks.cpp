@@ -11,6 +11,7 @@
 #include "foretrace/ranks/job.hpp"
 #include "foretrace/report/export.hpp"
 #include "foretrace/report/report.hpp"
+#include "text_style.hpp"
 
 namespace nb = nanobind;
 
@@ -66,14 +67,14 @@ nb::tuple report_of(const LoadedJob& j, std::optional<std::int64_t> step, bool a
     if (step) {
       raise(Error{ErrorCode::kUsage, "the trace has no step " + std::to_string(*step), {}, Error::kNoOffset, {}});
     }
-    return nb::make_tuple(to_str(report::to_text(*j.pipeline, a, {.width = width})),
+    return nb::make_tuple(to_str(report::to_text(*j.pipeline, a, text_style(width))),
                           to_str(report::to_json(*j.pipeline, a)));
   }
   analysis::RanksOptions options;
   options.step = step;
   options.align = align;
   const analysis::RanksReport r = value_or_raise(analysis::analyse_ranks(j.job, options));
-  return nb::make_tuple(to_str(report::to_text(r, {.width = width})), to_str(report::to_json(r)));
+  return nb::make_tuple(to_str(report::to_text(r, text_style(width))), to_str(report::to_json(r)));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "foretrace/compare/compare.hpp"
 #include "foretrace/report/export.hpp"
 #include "foretrace/report/report.hpp"
+#include "text_style.hpp"
 
 namespace nb = nanobind;
 
@@ -45,7 +46,7 @@ nb::tuple replay(const LoadedTrace& t, std::optional<std::int64_t> step, std::op
     return analysis::replay(t.trace, t.steps, {step, measured_ms, {}});
   }();
   const analysis::TraceReplay r = value_or_raise(std::move(replayed));
-  return nb::make_tuple(to_str(report::to_text(r, {.width = width})), to_str(report::to_json(r)));
+  return nb::make_tuple(to_str(report::to_text(r, text_style(width))), to_str(report::to_json(r)));
 }
 
 std::vector<const trace::Trace*> traces_of(const std::vector<const LoadedTrace*>& side) {
@@ -69,7 +70,7 @@ nb::tuple compare_sides(const std::vector<const LoadedTrace*>& before, const std
     return compare::compare(traces_of(before), traces_of(after), options);
   }();
   const compare::Comparison c = value_or_raise(std::move(compared));
-  return nb::make_tuple(to_str(report::to_text(c, {.width = width})), to_str(report::to_json(c)),
+  return nb::make_tuple(to_str(report::to_text(c, text_style(width))), to_str(report::to_json(c)),
                         to_str(report::to_markdown(c)));
 }
 
@@ -92,7 +93,7 @@ void bind_reports(nb::module_& m) {
       "doctor",
       [](const LoadedTrace& t, std::size_t width) {
         const analysis::DoctorReport r = analysis::examine(t.trace, t.steps);
-        return nb::make_tuple(to_str(report::to_text(r, {.width = width})), to_str(report::to_json(r)));
+        return nb::make_tuple(to_str(report::to_text(r, text_style(width))), to_str(report::to_json(r)));
       },
       nb::arg("trace"), nb::arg("width"));
   m.def(
@@ -100,7 +101,7 @@ void bind_reports(nb::module_& m) {
       [](const LoadedTrace& t, std::optional<std::int64_t> step, std::optional<double> samples, std::size_t width,
          std::size_t top) {
         const analysis::SummaryReport r = value_or_raise(analysis::summarise(t.trace, t.steps, {step, samples}));
-        return nb::make_tuple(to_str(report::to_text(r, {.width = width, .top = top})), to_str(report::to_json(r)));
+        return nb::make_tuple(to_str(report::to_text(r, text_style(width, top))), to_str(report::to_json(r)));
       },
       nb::arg("trace"), nb::arg("step").none(), nb::arg("samples").none(), nb::arg("width"), nb::arg("top"));
   m.def("replay", replay, nb::arg("trace"), nb::arg("step").none(), nb::arg("measured_ms").none(), nb::arg("width"));

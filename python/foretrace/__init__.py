@@ -36,7 +36,7 @@ _HOMES = {
     "_optimize": "Optimized OptimizedPart",
     "_pictures": "Picture",
     "_plugin": "load_plugin",
-    "_predictions": "Applied Prediction",
+    "_predictions": "Applied Prediction Predictions",
     "_ranks": "Job RanksReport load_ranks",
     "_report_rows": "Finding KernelTime LayerTime OperationTime PhaseTime RankTime ReplayedStep",
     "_reports": "Doctor Replay Report Summary doctor replay summary",

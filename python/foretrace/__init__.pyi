@@ -161,6 +161,9 @@ from ._predictions import (
 from ._predictions import (
     Prediction as Prediction,
 )
+from ._predictions import (
+    Predictions as Predictions,
+)
 from ._ranks import (
     Job as Job,
 )
@@ -353,6 +356,7 @@ __all__ = [
     "PhaseTime",
     "Picture",
     "Prediction",
+    "Predictions",
     "Problem",
     "RankTime",
     "RanksReport",

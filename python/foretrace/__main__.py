@@ -45,6 +45,7 @@ def main() -> int:
         if any(a == "--ray" or a.startswith("--ray=") for a in args):
             from . import _ray
             from ._errors import Error
+            from ._width import tell
 
             if address := _ray.take_address(args):
                 try:
@@ -52,7 +53,7 @@ def main() -> int:
                     _core.set_evaluator(cluster)
                     _core.set_reader(cluster.read_all)
                 except Error as error:
-                    print(f"foretrace: {error}", file=sys.stderr)
+                    tell(str(error))
                     return 2
     _core.set_plugin_loader(_load_plugin)
     _core.set_table_packer(_pack_table)

@@ -7,12 +7,12 @@ import json
 import os
 import platform
 import statistics
-import sys
 import time
 from typing import Any
 
 from ._recorder_figures import cuda_in_use
 from ._recorder_probe import probe
+from ._width import tell
 
 FIGURES = {
     "view_us": "an operation that launches nothing, without a profiler",
@@ -68,12 +68,12 @@ def main(args: list[str]) -> int:
     options, unknown = parser.parse_known_args(args)
     if unknown or not options.seconds >= 0.1:
         wrong = f"unknown argument '{unknown[0]}'" if unknown else f"--seconds must be 0.1 or more, not {options.seconds}"
-        print(f"foretrace: {wrong}\n  foretrace calibrate --help shows what there is", file=sys.stderr)
+        tell(f"{wrong}\n  foretrace calibrate --help shows what there is")
         return 2
     try:
         import torch
     except ImportError:
-        print("foretrace: calibrate times PyTorch, which this Python does not have\n  pip install torch", file=sys.stderr)
+        tell("calibrate times PyTorch, which this Python does not have\n  pip install torch")
         return 2
     found = measure(torch, options.seconds)
     text = csv_of(found, torch)
@@ -85,9 +85,10 @@ def main(args: list[str]) -> int:
             with open(options.output, "w", encoding="utf-8") as file:
                 file.write(text)
     except OSError as error:
-        print(f"foretrace: {options.output} cannot be written: {error.strerror}", file=sys.stderr)
+        tell(f"{options.output} cannot be written: {error.strerror}")
         return 74
-    print("\n".join(f"foretrace: {line}" for line in said(found, torch, options.seconds, options.output)), file=sys.stderr)
+    for line in said(found, torch, options.seconds, options.output):
+        tell(line)
     if options.json:
         print(text_json)
     elif not options.output:

@@ -124,3 +124,31 @@ class Prediction(Result):
 
     def _title(self) -> str:
         return self.whatif
+
+
+class Predictions(list[Prediction], Result):
+    """Several changes, each alone."""
+
+    def __str__(self) -> str:
+        return "\n".join(str(p) for p in self)
+
+    def _repr_html_(self) -> str:
+        return "".join(p._repr_html_() for p in self)
+
+    def _answered(self) -> list[Prediction]:
+        return [p for p in self if p.declined is None]
+
+    @property
+    def ms(self) -> float | None:
+        """The shortest of them; None where none applies."""
+        return min((p.ms for p in self._answered()), default=None)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [row for p in self for row in p._rows()]
+
+    def _bars(self) -> tuple[list[Bar], float | None]:
+        answered = self._answered()
+        return [(p.whatif, p.low_ms, p.ms, p.high_ms) for p in answered], answered[0].ms * answered[0].speedup if answered else None
+
+    def _title(self) -> str:
+        return "each change alone"

@@ -12,7 +12,7 @@ from ._core import page, recorded_ms, step_model
 from ._errors import DeclinedError, Error, UsageError, told
 from ._export import Exported, export_step
 from ._optimize import Optimized, optimized
-from ._predictions import Prediction
+from ._predictions import Prediction, Predictions
 from ._scale import Scaled
 from ._whatifs import WhatIf, given_uses
 from ._width import report_width
@@ -54,11 +54,11 @@ class StepQuestions:
         core = values.pop("graph")
         return Prediction(**values, graph=None if core is None else self._changed(core))
 
-    def each(self, *whatifs: str | WhatIf, measured_ms: float | None = None) -> list[Prediction]:
-        """The step with each of these changes alone."""
+    def each(self, *whatifs: str | WhatIf, measured_ms: float | None = None) -> Predictions:
+        """The step with each of these changes alone: a list, which is also a table and a picture."""
         self._traced()
         given_uses(whatifs)  # a wrong one is found before the first is predicted
-        return [self.predict(one, measured_ms=measured_ms) for one in whatifs]
+        return Predictions(self.predict(one, measured_ms=measured_ms) for one in whatifs)
 
     def advise(self, *, measured_ms: float | None = None, memory_gb: float | None = None) -> Advised:
         """Everything that is worth trying, your own what-ifs that say so among it, alone and combined, ranked by gain.

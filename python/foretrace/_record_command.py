@@ -22,6 +22,7 @@ from typing import NoReturn
 
 from ._record_status import FOLDER, OPTIONS, Heard, Status, listen
 from ._recorder_output import split_suffix
+from ._width import tell
 
 _USAGE = "foretrace record [OPTIONS] -- COMMAND..."
 _INJECTED = Path(__file__).parent / "_inject"
@@ -87,7 +88,7 @@ def main(args: list[str]) -> int:
     try:
         options, command = parse(args)
     except _WrongUsageError as error:
-        print(f"foretrace: {error}\n  usage: {_USAGE}; `foretrace record --help` says more", file=sys.stderr)
+        tell(f"{error}\n  usage: {_USAGE}; `foretrace record --help` says more")
         return 2
     status = Path(tempfile.mkdtemp(prefix="foretrace-record-"))
     mark = uuid.uuid4().hex[:12]
@@ -96,7 +97,7 @@ def main(args: list[str]) -> int:
         try:
             code = run(command, environment)
         except OSError as error:
-            print(f"foretrace: {command[0]}: {error.strerror}", file=sys.stderr)
+            tell(f"{command[0]}: {error.strerror}")
             return 127 if isinstance(error, FileNotFoundError) else 126
         heard = listen(status)
     finally:
@@ -110,7 +111,7 @@ def main(args: list[str]) -> int:
         print(json.dumps(report), file=sys.stderr)
     elif not options.quiet:
         for line in text(heard, command):
-            print(f"foretrace: {line}", file=sys.stderr)
+            tell(line)
     if code < 0:
         _die_like(-code)
     return code if code >= 0 else 128 - code

@@ -7,10 +7,11 @@ import contextlib
 import hashlib
 import json
 import os
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from ._width import tell
 
 OPTIONS = "FORETRACE_RECORD"
 FOLDER = "FORETRACE_RECORD_STATUS"
@@ -33,7 +34,7 @@ class Status:
         """Something people should know; said once, whoever says it again."""
         if not self._write({"say": text}):
             with contextlib.suppress(OSError, ValueError):
-                print(f"foretrace: {text}", file=sys.stderr)
+                tell(text)
 
     def wrote(self, file: str, steps: int, rank: int | None) -> None:
         self._write({"file": os.path.abspath(file), "steps": steps, "rank": rank})

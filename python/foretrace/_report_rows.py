@@ -48,6 +48,9 @@ class PhaseTime(_GpuTime):
     gpu_share: float
     cpu_ms: float
     gpu_tasks: int
+    model_flops: float | None  # None where the trace does not show the shapes
+    achieved_tflops: float | None  # over its GPU time
+    mfu: float | None  # model FLOPs utilisation, 0 to 1
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,9 @@ class LayerTime(_GpuTime):
     backward_gpu_ms: float
     cpu_ms: float
     gpu_tasks: int
+    model_flops: float | None  # None where the trace does not show the shapes
+    achieved_tflops: float | None  # over its GPU time
+    mfu: float | None  # model FLOPs utilisation, 0 to 1
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,33 @@ class Summary(Report):
 
     @property
     def samples_per_s(self) -> float | None:
+        """As traced; None where neither `batch` nor the shapes in the trace say how many samples a step has."""
         return _number(self["samples_per_s"])
+
+    @property
+    def unprofiled_samples_per_s(self) -> float | None:
+        """Without the profiler."""
+        return _number(self["unprofiled_samples_per_s"])
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Without the profiler; None where the shapes in the trace do not say how many tokens a step has."""
+        return _number(self["tokens_per_s"])
+
+    @property
+    def mfu(self) -> float | None:
+        """Model FLOPs utilisation of the step without the profiler, 0 to 1."""
+        return _number(self["mfu"])
+
+    @property
+    def hfu(self) -> float | None:
+        """The same with what is computed a second time."""
+        return _number(self["hfu"])
+
+    @property
+    def achieved_tflops(self) -> float | None:
+        """Model FLOPs over the step without the profiler."""
+        return _number(self["achieved_tflops"])
 
     @property
     def peak_bytes(self) -> int | None:
@@ -161,8 +187,12 @@ class Summary(Report):
     def _repr_html_(self) -> str:
         from ._pictures import html_table, paragraphs
 
-        said = [f"{self.step}: {self.traced_ms:.2f} ms as traced" +
-                ("" if self.unprofiled_ms is None else f", {self.unprofiled_ms:.2f} ms without the profiler") + ".", self.bottleneck or ""]
+        traced = f"{self.traced_ms:.2f} ms as traced"
+        time = traced if self.unprofiled_ms is None else f"{self.unprofiled_ms:.2f} ms without the profiler ({traced})"
+        rates = [f"{rate:.0f} {of}/s" for rate, of in ((self.unprofiled_samples_per_s, "samples"), (self.tokens_per_s, "tokens")) if rate]
+        if self.mfu is not None:
+            rates.append(f"MFU {100 * self.mfu:.1f} %")
+        said = [f"{self.step}: {time}.", self.bottleneck or "", ", ".join(rates)]
         layers = [(r["layer"], r["type"], r["gpu_ms"], r["cpu_ms"]) for r in self["layers"]]
         kernels = [(r["kernel"][:90], r["launches"], r["total_ms"]) for r in self["kernels"]]
         return (paragraphs(said) + html_table(("layer", "type", "GPU ms", "CPU ms"), layers, most=self._top) +

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
+from ._memory_bound import memory_bound
 from ._tables import Category, Device, Distributed, Lane, Problem, StepCandidate, StepRow, Steps, Strings, json_value
 
 if TYPE_CHECKING:
@@ -373,23 +374,26 @@ class Trace:
 
 
 def load(path: str | os.PathLike[str], threads: int = 0, strict: bool = False, partial: bool = False,
-         steps_by: str = "") -> Trace:
+         steps_by: str = "", max_memory: float | None = None) -> Trace:
     """Reads a trace: .json, .json.gz or .json.zst, or standard input for "-".
 
     threads: 0 uses all the machine has; the result is the same for any number.
     strict: raise Error when any record is lost, instead of listing it in Trace.problems.
     partial: read what a cut-off file still holds.
     steps_by: the name of the range a step lies in, instead of the ranges foretrace would find (`Trace.step_candidates`).
+    max_memory: the most memory to take for it, in 10^9 bytes; more is an UnreadableError. Without it there is no bound.
     """
     _check_threads(threads)
-    return Trace(_core.load(os.fspath(path), threads, strict, partial, steps_by))
+    with memory_bound(max_memory, os.fspath(path)):
+        return Trace(_core.load(os.fspath(path), threads, strict, partial, steps_by))
 
 
 def load_bytes(data: bytes, name: str = "<bytes>", threads: int = 0, strict: bool = False,
-               partial: bool = False, steps_by: str = "") -> Trace:
-    """Reads a trace from memory (compressed or not); `name` is used in messages."""
+               partial: bool = False, steps_by: str = "", max_memory: float | None = None) -> Trace:
+    """Reads a trace from memory (compressed or not); `name` is used in messages. The rest as for `load`."""
     _check_threads(threads)
-    return Trace(_core.load_bytes(bytes(data), name, threads, strict, partial, steps_by))
+    with memory_bound(max_memory, name):
+        return Trace(_core.load_bytes(bytes(data), name, threads, strict, partial, steps_by))
 
 
 def _check_threads(threads: int) -> None:

@@ -1,6 +1,9 @@
 #include "cli/errors.hpp"
 
+#include <algorithm>
+
 #include "base/readable.hpp"
+#include "base/text.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -35,6 +38,16 @@ std::string error_text(const Error& error) {
   Error shown = error;
   for (std::string* text : {&shown.message, &shown.file, &shown.hint}) *text = printable(*text);
   return shown.to_string();
+}
+
+std::string message_text(const std::string& text, const Terminal& terminal) {
+  if (!terminal.err_is_terminal) return text;
+  std::string out;
+  for (const std::string_view line : split(text, '\n')) {
+    const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
+    out += (out.empty() ? "" : "\n") + std::string(indent, ' ') + wrap(line, terminal.width, indent + 2, indent);
+  }
+  return out;
 }
 
 void write_error(report::JsonWriter& json, const Error& error) {

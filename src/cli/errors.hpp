@@ -7,6 +7,9 @@
 
 namespace foretrace::cli {
 
+/// A message of one or more lines for the error stream; wrapped where that is a terminal.
+std::string message_text(const std::string& text, const Terminal& terminal);
+
 int exit_code(const Error& error);
 
 /// As Error::to_string, with whatever the input put into it made safe to print.

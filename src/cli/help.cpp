@@ -45,9 +45,11 @@ std::string choices_text(const Verb& verb) {
   return fmt::format(": {}", fmt::join(verb.arguments.front().choices, ", "));
 }
 
-std::string examples(const std::vector<Example>& list) {
+// Commands are never broken: they are there to be copied.
+std::string examples(const std::vector<Example>& list, std::size_t width) {
   std::string out;
-  for (const Example& example : list) out += fmt::format("  {}\n      {}\n", example.command, example.about);
+  for (const Example& example : list)
+    out += fmt::format("  {}\n      {}\n", example.command, wrap(example.about, width, 6, 6));
   return out;
 }
 
@@ -63,32 +65,36 @@ std::string usage_line(const Verb& verb) {
 }
 
 std::string overview_help(std::size_t width) {
-  std::string out = fmt::format(
-      "foretrace {} - predicts from a trace what a training step would cost after a change\n\n", FORETRACE_VERSION);
+  std::string out =
+      wrap(fmt::format("foretrace {} - predicts from a trace what a training step would cost after a change",
+                       FORETRACE_VERSION),
+           width, 2, 0) +
+      "\n\n";
   out += "usage: foretrace VERB [ARGUMENTS] [OPTIONS]\n\nverbs\n";
   std::vector<Row> list;
   for (const Verb& verb : verbs()) list.push_back({usage_line(verb), verb.about + choices_text(verb)});
   out += rows(list, width);
   out += "\nexamples\n";
   for (const Verb& verb : verbs()) {
-    if (!verb.examples.empty()) out += examples({verb.examples.front()});
+    if (!verb.examples.empty()) out += examples({verb.examples.front()}, width);
   }
-  out += "\n`foretrace VERB --help` shows a verb's options and more examples.\n";
-  out += wrap(
-             "A trace is a profiler's file (`foretrace list formats`), plain or compressed, a folder with one file per "
-             "rank, or - for standard input.",
-             width, 0, 0) +
-         "\n";
-  out +=
-      "exit codes: 0 done, 1 a gate failed, 2 wrong usage, 3 unreadable input, 4 declined,\n  5 a gate is "
-      "inconclusive, "
-      "74 cannot write the output\n";
+  const auto line = [&](std::string_view text, std::size_t indent) { out += wrap(text, width, indent, 0) + "\n"; };
+  out += "\n";
+  line("`foretrace VERB --help` shows a verb's options and more examples.", 0);
+  line(
+      "A trace is a profiler's file (`foretrace list formats`), plain or compressed, a folder with one file per "
+      "rank, or - for standard input.",
+      0);
+  line(
+      "exit codes: 0 done, 1 a gate failed, 2 wrong usage, 3 unreadable input, 4 declined, 5 a gate is inconclusive, "
+      "74 cannot write the output",
+      2);
   return out;
 }
 
 std::string verb_help(const Verb& verb, std::size_t width) {
-  std::string out =
-      fmt::format("foretrace {} - {}\n\nusage: foretrace {} [OPTIONS]\n", verb.name, verb.about, usage_line(verb));
+  std::string out = wrap(fmt::format("foretrace {} - {}", verb.name, verb.about), width, 2, 0) +
+                    fmt::format("\n\nusage: foretrace {} [OPTIONS]\n", usage_line(verb));
   if (!verb.details.empty()) out += fmt::format("\n{}\n", wrap(verb.details, width, 0, 0));
   std::vector<Row> list;
   for (const Argument& argument : verb.arguments) {
@@ -100,7 +106,7 @@ std::string verb_help(const Verb& verb, std::size_t width) {
   list.clear();
   for (const Option& option : all_options(verb)) list.push_back({option_label(option), option_text(option)});
   out += "\noptions\n" + rows(list, width);
-  if (!verb.examples.empty()) out += "\nexamples\n" + examples(verb.examples);
+  if (!verb.examples.empty()) out += "\nexamples\n" + examples(verb.examples, width);
   return out;
 }
 

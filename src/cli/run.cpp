@@ -91,6 +91,9 @@ Status check_value(const Option& option, const std::string& value) {
     char* end = nullptr;
     number = std::strtod(value.c_str(), &end);
     if (value.empty() || *end != '\0' || !std::isfinite(number)) return wrong("a number");
+    // As for parameters of what-ifs: no time, memory or batch is larger, and products of larger ones overflow.
+    constexpr double kLargestNumber = 1e9;
+    if (std::abs(number) > kLargestNumber) return wrong(fmt::format("at most {:.0f}", kLargestNumber));
   }
   if (option.minimum && number < *option.minimum) return wrong(fmt::format("at least {}", *option.minimum));
   if (!option.choices.empty() &&
@@ -178,6 +181,7 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
   request.values = values;
   request.json = values.flag("json");
   request.style.width = terminal.width;
+  request.style.all_columns = !terminal.width_known;
   request.style.utf8 = terminal.utf8;
   request.load.strict = values.flag("strict");
   request.load.partial = values.flag("partial");
@@ -192,7 +196,7 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
   }
   request.note = [&](const std::string& text) {
     bar.erase();
-    if (!quiet) fmt::print(terminal.err, "note: {}\n", printable(text));
+    if (!quiet) fmt::print(terminal.err, "{}\n", message_text("note: " + printable(text), terminal));
   };
   for (const std::string& file : values.all("plugin")) {
     if (!extensions.load_plugin) {
@@ -268,7 +272,7 @@ int print_error(const Error& error, bool json, const Terminal& terminal) {
     const std::string out = report::json_text([&](report::JsonWriter& writer) { write_error(writer, error); });
     static_cast<void>(write_output(std::nullopt, terminal.out, out));
   } else {
-    fmt::print(terminal.err, "foretrace: error: {}\n", error_text(error));
+    fmt::print(terminal.err, "{}\n", message_text("foretrace: error: " + error_text(error), terminal));
   }
   return exit_code(error);
 }

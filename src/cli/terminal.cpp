@@ -18,14 +18,15 @@ std::string_view variable(const char* name) {
   return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
-std::size_t terminal_width(std::size_t otherwise) {
+// 0 where nothing says it.
+std::size_t terminal_width() {
   winsize size{};
   if (::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     return size.ws_col;
   }
   const std::string_view columns = variable("COLUMNS");
   const auto number = static_cast<std::size_t>(std::strtoul(std::string(columns).c_str(), nullptr, 10));
-  return number > 0 ? number : otherwise;
+  return number;
 }
 
 // A locale that was set to something without UTF-8 was set on purpose; no locale at all is just a bare container.
@@ -44,7 +45,9 @@ bool speaks_utf8() {
 Terminal standard_terminal() {
   Terminal terminal;
   terminal.err_is_terminal = ::isatty(STDERR_FILENO) != 0;
-  terminal.width = std::clamp(terminal_width(terminal.width), kNarrowest, kWidest);
+  const std::size_t width = terminal_width();
+  terminal.width_known = width > 0;
+  if (terminal.width_known) terminal.width = std::clamp(width, kNarrowest, kWidest);
   terminal.utf8 = speaks_utf8();
   // https://no-color.org: set and not empty
   terminal.colour = ::isatty(STDOUT_FILENO) != 0 && variable("NO_COLOR").empty() && variable("TERM") != "dumb";

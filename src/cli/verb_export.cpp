@@ -10,6 +10,7 @@
 #include "foretrace/whatif/whatif.hpp"
 #include "report/exporter.hpp"
 #include "report/json_writer.hpp"
+#include "report/text_table.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -62,9 +63,11 @@ Result<Answer> run_export(const Request& request) {
     });
     return answer;
   }
-  answer.body = fmt::format("{}: {}, {}, {} of them on the critical path; {}\n{}\n", printable(*path),
-                            printable(file.step), plural(file.tasks, "task"), format_count(file.critical_tasks),
-                            format_bytes(file.bytes.size()), file.hint);
+  answer.body = report::text_line(
+      fmt::format("{}: {}, {}, {} of them on the critical path; {}", printable(*path), printable(file.step),
+                  plural(file.tasks, "task"), format_count(file.critical_tasks), format_bytes(file.bytes.size())),
+      request.style);
+  answer.body += report::text_line(file.hint, request.style);
   return answer;
 }
 

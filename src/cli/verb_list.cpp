@@ -68,8 +68,15 @@ Result<Answer> list_devices(const Request& request) {
   const auto figure = [](double value, const char* format) {
     return value > 0 ? fmt::format(fmt::runtime(format), value) : "-";
   };
-  report::TextTable table(
-      {{"device", Align::kLeft}, {"SMs"}, {"GB"}, {"GB/s"}, {"FP32 TFLOP/s"}, {"TF32"}, {"FP16"}, {"$/h"}}, 0);
+  report::TextTable table({{"device", Align::kLeft},
+                           {.header = "SMs", .drop = 1},
+                           {"GB"},
+                           {"GB/s"},
+                           {"FP32 TFLOP/s"},
+                           {"TF32"},
+                           {"FP16"},
+                           {"$/h"}},
+                          0);
   for (const hardware::Device& d : hardware::devices()) {
     table.row({d.name, figure(d.sm_count, "{:.0f}"), figure(d.memory_gb, "{:.0f}"), figure(d.bandwidth_gbs, "{:.0f}"),
                figure(d.tflops_fp32, "{:.1f}"), figure(d.tflops_tf32, "{:.0f}"), figure(d.tflops_fp16, "{:.0f}"),
@@ -106,8 +113,11 @@ struct Listing {
   Result<Answer> (*run)(const Request&);
 };
 // One line for each thing that can be listed.
-constexpr Listing kListings[] = {
-    {"whatifs", list_whatifs}, {"devices", list_devices}, {"fabrics", list_fabrics}, {"formats", list_formats}};
+constexpr Listing kListings[] = {{"whatifs", list_whatifs},
+                                 {"devices", list_devices},
+                                 {"gpus", list_devices},
+                                 {"fabrics", list_fabrics},
+                                 {"formats", list_formats}};
 
 Result<Answer> run_list(const Request& request) {
   const std::string& what = request.values.argument("WHAT").front();
@@ -131,7 +141,7 @@ Verb list_verb() {
             .options = {flag("markdown", "with whatifs: as the table in the documentation")},
             .examples = {{"foretrace list whatifs", "the changes it can predict"},
                          {"foretrace list whatifs amp", "one of them in full"},
-                         {"foretrace list devices", "the GPUs it knows"},
+                         {"foretrace list gpus", "the GPUs it knows; the same as devices"},
                          {"foretrace list fabrics", "the networks it knows"},
                          {"foretrace list formats", "the trace formats it reads"}},
             .shares = kPlugins,

@@ -9,6 +9,7 @@
 #include "foretrace/report/export.hpp"
 #include "foretrace/report/report.hpp"
 #include "foretrace/whatif/whatif.hpp"
+#include "report/text_table.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -72,9 +73,9 @@ Result<Answer> run_report(const Request& request) {
                               page.tasks, page.html.size()),
                   kDone, true};
   }
-  return Answer{fmt::format("{}\nwrote {}: {} tasks, {:.1f} MB; open it in a browser\n", page.answer, path, page.tasks,
-                            static_cast<double>(page.html.size()) / 1e6),
-                kDone, true};
+  const std::string wrote = fmt::format("wrote {}: {} tasks, {:.1f} MB; open it in a browser", path, page.tasks,
+                                        static_cast<double>(page.html.size()) / 1e6);
+  return Answer{report::text_line(page.answer, request.style) + report::text_line(wrote, request.style), kDone, true};
 }
 
 }  // namespace

@@ -18,6 +18,19 @@ bool passed(const Estimate& e, double gate) {
   return e.noise() <= std::max(gate, std::log1p(kLargestNoise)) && (e.change <= gate || e.low() <= 0);
 }
 
+// A slowdown beyond the gate that the other witness excludes: the recordings contradict themselves.
+bool contradicts(const Estimate& other, const Estimate& best, double gate) {
+  return other.change > std::max(gate, best.high());
+}
+
+// Precise enough and no slowdown, or both witnesses exclude one.
+bool may_pass(const Estimate& step, const Estimate& parts, double gate) {
+  const bool by_parts = parts.noise() < step.noise();
+  const Estimate &best = by_parts ? parts : step, &other = by_parts ? step : parts;
+  if (std::max(step.high(), parts.high()) <= gate) return true;
+  return passed(best, gate) && !contradicts(other, best, gate);
+}
+
 }  // namespace
 
 Judgement judge(const Evidence& evidence, double gate_pct) {
@@ -35,13 +48,16 @@ Judgement judge(const Evidence& evidence, double gate_pct) {
     out.outcome = Outcome::kFailed;
     out.by_parts = !failed(step, gate);
     out.decisive = failed(step, gate) ? step : failed(parts, gate) ? parts : *evidence.certain_parts;
-  } else if (!certain && (passed(best, gate) || std::max(step.high(), parts.high()) <= gate)) {
+  } else if (!certain && may_pass(step, parts, gate)) {
     out.outcome = Outcome::kPassed;
   } else {
     const std::size_t now = std::min(evidence.before, evidence.after);
     for (std::size_t n = now + 1; n <= kMostRecordings && !out.recordings_needed; ++n) {
-      const Estimate then = with_recordings(best, evidence.before, evidence.after, n);
-      if (failed(then, gate) || passed(then, gate)) out.recordings_needed = n;
+      const Estimate step_then = with_recordings(step, evidence.before, evidence.after, n);
+      const Estimate parts_then =
+          evidence.parts ? with_recordings(parts, evidence.before, evidence.after, n) : step_then;
+      const bool fails = failed(step_then, gate) || failed(parts_then, gate);
+      if (fails || (!certain && may_pass(step_then, parts_then, gate))) out.recordings_needed = n;
     }
   }
   return out;

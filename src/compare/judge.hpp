@@ -25,7 +25,8 @@ struct Judgement {
 };
 
 /// Failed: the step's figure or its parts are slower than the gate beyond noise. Passed: the more precise of the two is precise enough and
-/// shows no slowdown beyond the gate, or both exclude one; and no part that is slower for certain says otherwise.
+/// shows no slowdown beyond the gate, or both exclude one; no part that is slower for certain says otherwise, and the other figure shows no
+/// slowdown that the more precise one excludes.
 Judgement judge(const Evidence& evidence, double gate_pct);
 
 }  // namespace foretrace::compare

@@ -48,7 +48,7 @@ Change to_change(const Estimate& estimate);
 /// neither side has a second one; `prior`: the same for recordings made together, which their own spread is averaged with.
 Estimate estimate(const std::vector<double>& before, const std::vector<double>& after, Sigma alone, Sigma prior);
 
-/// The estimate that `recordings` per side would give if the change and the spread stayed the same.
+/// The estimate that `recordings` per side would give if the change stayed the same: an error that nine of ten such sets stay below.
 Estimate with_recordings(const Estimate& now, std::size_t before, std::size_t after, std::size_t recordings);
 
 }  // namespace foretrace::compare

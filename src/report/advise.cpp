@@ -7,6 +7,7 @@
 #include "report/prediction_parts.hpp"
 #include "report/text_table.hpp"
 #include "report/verdict.hpp"
+#include "report/wrap_code.hpp"
 
 namespace foretrace::report {
 
@@ -26,12 +27,26 @@ std::vector<std::string> row_of(const search::Advice& a) {
           std::string(to_string(a.effort))};
 }
 
-// Each change once, whatever number of its settings was tried.
-void write_code(std::string& out, const search::Advice& a) {
+using NamedCode = std::vector<std::pair<std::string, std::string>>;
+
+// Each line of code once, whatever number of settings was tried.
+void add_code(NamedCode& out, const search::Advice& a) {
   for (std::size_t i = 0; i < a.uses.size(); ++i) {
-    const std::string line = fmt::format("    {:<18}  {}\n", a.uses[i].whatif->name, a.code[i]);
-    if (!a.code[i].empty() && out.find(line) == std::string::npos) out += line;
+    const std::pair line{a.uses[i].whatif->name, a.code[i]};
+    if (!line.second.empty() && std::find(out.begin(), out.end(), line) == out.end()) out.push_back(line);
   }
+}
+
+// Next to its name where it fits, else under it.
+std::string code_text(const NamedCode& all, const TextStyle& style) {
+  constexpr std::size_t kIndent = 4, kName = 18;
+  std::string out;
+  for (const auto& [name, code] : all) {
+    const bool fits = kIndent + std::max(kName, name.size()) + 2 + display_width(code) <= style.width;
+    out += fits ? fmt::format("    {:<18}  {}\n", name, code)
+                : fmt::format("    {}\n      {}\n", name, wrap_code(code, style.width, kIndent + 2));
+  }
+  return out;
 }
 
 void write_advice(JsonWriter& json, const search::Advice& a, const std::vector<search::OptimizedPart>& parts = {}) {
@@ -60,29 +75,26 @@ void write_advice(JsonWriter& json, const search::Advice& a, const std::vector<s
 
 std::string to_text(const AdviseReport& r, const TextStyle& style) {
   const analysis::StepFigures& b = r.baseline;
-  std::string out = headline(b.file, b.step_name, b.device);
-  out += fmt::format("\n  now {} ms [{}, {}]{}", short_ms(b.unprofiled), short_ms(b.unprofiled_low),
-                     short_ms(b.unprofiled_high), b.measured ? "" : " without the profiler");
-  if (b.peak_bytes) {
-    out += ", peak " + gigabytes(b.peak_bytes);
-    if (b.reserved_bytes) out += ", reserved " + gigabytes(b.reserved_bytes);
-    if (r.advised.memory_limit) out += " of " + gigabytes(r.advised.memory_limit);
-  } else if (r.advised.memory_limit) {
-    out += ", peak unknown; the GPU has " + gigabytes(r.advised.memory_limit);
+  std::string out = text_line(headline(b.file, b.step_name, b.device), style);
+  std::string now = "now " + now_text(b);
+  if (r.advised.memory_limit) {
+    now += b.peak_bytes ? " of " + gigabytes(r.advised.memory_limit)
+                        : ", peak unknown; the GPU has " + gigabytes(r.advised.memory_limit);
   }
-  out +=
-      "\n" + baseline_notes(b, style) + verdict_text(b.verdict, style, 2) + one_rank_text(b.one_rank, style, 2) + "\n";
+  out += text_line(now, style, 2) + baseline_notes(b, style) +
+         verdict_text(b.verdict, short_ms(b.traced), b.startup.time() > 0, style, 2) +
+         one_rank_text(b.one_rank, style, 2) + "\n";
 
   TextTable table({{"what if", Align::kLeft, true},
                    {"ms"},
                    {"10 % .. 90 %"},
                    {"gain"},
                    {"peak"},
-                   {"reserved"},
-                   {"effort", Align::kLeft}});
+                   {.header = "reserved", .drop = 2},
+                   {.header = "effort", .align = Align::kLeft, .drop = 1}});
   bool crowded = false, other_batch = false;
   std::vector<const search::Advice*> idle;
-  std::string code;
+  NamedCode code;
   for (const search::Advice& a : r.advised.alone) {
     if (a.declined()) continue;
     const bool saves = a.prediction.peak_bytes && b.peak_bytes &&
@@ -94,26 +106,29 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
     table.row(row_of(a));
     crowded |= !a.fits;
     other_batch |= a.prediction.samples != 1;
-    write_code(code, a);
+    add_code(code, a);
   }
   if (table.rows() > 0) {
     out += table.render(style);
   } else {
-    out += "  no change in the catalogue makes this step faster or smaller\n";
+    out += text_line("no change in the catalogue makes this step faster or smaller", style, 2);
   }
   if (other_batch) out += "  gain: samples per second, against now\n";
   if (crowded) out += "  (!) needs more memory than the limit\n";
   const auto show = [&](const char* title, const search::Advice& a) {
-    out += fmt::format("\n  {}: {}\n    {} ms [{}, {}], {:.2f} x, peak {}, reserved {}\n", title, a.prediction.whatif,
-                       short_ms(a.prediction.step), short_ms(a.prediction.low), short_ms(a.prediction.high), a.gain,
-                       gigabytes(a.prediction.peak_bytes), gigabytes(a.prediction.reserved_bytes));
+    out += paragraph(fmt::format("{}: {}", title, a.prediction.whatif), style);
+    out += text_line(fmt::format("{} ms [{}, {}], {:.2f} x, peak {}, reserved {}", short_ms(a.prediction.step),
+                                 short_ms(a.prediction.low), short_ms(a.prediction.high), a.gain,
+                                 gigabytes(a.prediction.peak_bytes), gigabytes(a.prediction.reserved_bytes)),
+                     style, 4);
   };
   if (r.advised.together) {
     show("together", *r.advised.together);
+    TextTable parts({{"", Align::kLeft}, {""}, {"", Align::kLeft, false, true}}, 6);
     for (const search::OptimizedPart& part : r.advised.parts) {
-      out += fmt::format("      {:<20} {:+9.2f} ms{}{}\n", search::short_use(part.text), to_ms(part.gain),
-                         part.why.empty() ? "" : ": ", part.why);
+      parts.row({search::short_use(part.text), fmt::format("{:+.2f} ms", to_ms(part.gain)), part.why});
     }
+    out += parts.render(style);
   }
   if (r.advised.larger_batch) show("with a larger batch (gain in samples per second)", *r.advised.larger_batch);
   std::vector<const whatif::Prediction*> shown;
@@ -124,13 +139,13 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
     if (a->has_value()) shown.push_back(&(*a)->prediction);
   }
   out += trust_text(shown, style);
-  if (!code.empty()) out += fmt::format("\n  in {}:\n{}", r.advised.code_is_for, code);
+  if (!code.empty()) out += fmt::format("\n  in {}:\n", r.advised.code_is_for) + code_text(code, style);
   if (!idle.empty()) {
     std::string names;
     for (const search::Advice* a : idle) {
       names += fmt::format("{}{} {:.2f} x", names.empty() ? "" : ", ", a->prediction.whatif, a->gain);
     }
-    out += "\n  " + wrap("no gain: " + names, style.width, 4, 2) + "\n";
+    out += paragraph("no gain: " + names, style);
   }
   std::vector<std::pair<std::string, std::string>> declined;
   for (const search::Advice& a : r.advised.alone) {

@@ -104,7 +104,13 @@ std::string gate_words(const Comparison& c) {
 void table_text(std::string& out, const std::string& title, const std::vector<compare::Row>& rows,
                 const TextStyle& style) {
   if (rows.empty()) return;
-  TextTable table({{title, Align::kLeft, true}, {"before"}, {"after"}, {"change ms"}, {"%"}, {"count"}, {"then"}});
+  TextTable table({{title, Align::kLeft, true},
+                   {"before"},
+                   {"after"},
+                   {"change ms"},
+                   {"%"},
+                   {.header = "count", .drop = 1},
+                   {.header = "then", .drop = 1}});
   for (std::size_t i = 0; i < std::min(rows.size(), style.top); ++i) {
     const compare::Row& r = rows[i];
     table.row({short_kernel_name(r.name), format_ms(r.before), format_ms(r.after), signed_ms(r.change()),
@@ -120,7 +126,13 @@ void table_text(std::string& out, const std::string& title, const std::vector<co
 
 void parts_text(std::string& out, const std::vector<compare::Part>& parts, const TextStyle& style) {
   if (parts.empty()) return;
-  TextTable table({{"part", Align::kLeft}, {"before ms"}, {"after ms"}, {"change %"}, {"noise %"}, {"p"}, {"step %"}});
+  TextTable table({{"part", Align::kLeft},
+                   {"before ms"},
+                   {"after ms"},
+                   {"change %"},
+                   {"noise %"},
+                   {.header = "p", .drop = 1},
+                   {"step %"}});
   for (const compare::Part& part : parts) {
     table.row({part.name, format_ms(part.before), format_ms(part.after), fmt::format("{:+.1f}", part.change.pct),
                fmt::format("{:.1f}", part.change.noise_pct), p_text(part.change.p_value),
@@ -138,8 +150,10 @@ std::string verdict_text(const compare::Verdict& v, const TextStyle& style) {
     table.row({f.name, format_ms(f.predicted), format_ms(f.measured),
                f.measured > 0 ? fmt::format("{:+.1f} %", percent_error(f.predicted, f.measured)) : "-"});
   }
-  out += fmt::format("\nPrediction of {}: {} ms [{}, {}], GPU {} ms, peak {}\n", p.whatif, short_ms(p.step),
-                     short_ms(p.low), short_ms(p.high), short_ms(p.gpu_time), gigabytes(p.peak_bytes));
+  out +=
+      "\n" + text_line(fmt::format("Prediction of {}: {} ms [{}, {}], GPU {} ms, peak {}", p.whatif, short_ms(p.step),
+                                   short_ms(p.low), short_ms(p.high), short_ms(p.gpu_time), gigabytes(p.peak_bytes)),
+                       style);
   return out + table.render(style);
 }
 
@@ -215,12 +229,12 @@ std::string to_text(const Comparison& c, const TextStyle& style) {
   TextTable sides({{"side", Align::kLeft},
                    {"file", Align::kLeft, true},
                    {"step ms"},
-                   {"traced"},
+                   {.header = "traced", .drop = 2},
                    {"GPU ms"},
                    {"CPU ms"},
-                   {"peak"},
-                   {"launches"},
-                   {"waits"}});
+                   {.header = "peak", .drop = 3},
+                   {.header = "launches", .drop = 1},
+                   {.header = "waits", .drop = 1}});
   for (const auto& [name, side] :
        {std::pair<const char*, const compare::Side*>("before", &c.before), {"after", &c.after}}) {
     const std::string more = side->files.size() > 1 ? fmt::format(" and {} more", side->files.size() - 1) : "";

@@ -1,7 +1,6 @@
 #include "foretrace/analysis/doctor.hpp"
 
 #include <fmt/format.h>
-#include <simdjson.h>
 
 #include <algorithm>
 #include <string>
@@ -12,6 +11,7 @@
 #include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
 #include "report/notes.hpp"
+#include "report/recorder_text.hpp"
 #include "report/verdict.hpp"
 
 namespace foretrace::report {
@@ -19,39 +19,6 @@ namespace foretrace::report {
 using analysis::DoctorReport;
 
 namespace {
-
-// For people: "measured_ms 71.6, measured_steps 20, …". Of a list of numbers its length and its ends.
-std::string recorder_text(const std::vector<std::pair<std::string, std::string>>& fields) {
-  std::string out;
-  simdjson::dom::parser parser;
-  for (const auto& [name, json] : fields) {
-    simdjson::dom::element value;
-    if (parser.parse(json).get(value) != simdjson::SUCCESS || value.is_null()) continue;
-    std::string text = json;
-    simdjson::dom::array list;
-    if (std::string_view plain; value.get(plain) == simdjson::SUCCESS) {
-      text = plain;
-    } else if (value.get(list) == simdjson::SUCCESS) {
-      double least = 0, most = 0;
-      std::size_t numbers = 0;
-      std::string words;
-      for (const simdjson::dom::element one : list) {
-        double number = 0;
-        if (one.get(number) == simdjson::SUCCESS) {
-          least = numbers == 0 ? number : std::min(least, number);
-          most = numbers == 0 ? number : std::max(most, number);
-          ++numbers;
-        } else if (std::string_view word; one.get(word) == simdjson::SUCCESS) {
-          words += fmt::format("{}{}", words.empty() ? "" : "; ", word);
-        }
-      }
-      if (list.size() == 0) continue;
-      text = numbers > 0 ? fmt::format("{} of {} to {}", numbers, least, most) : words;
-    }
-    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name, text);
-  }
-  return out;
-}
 
 constexpr std::size_t kLabelWidth = 12;
 
@@ -123,15 +90,29 @@ std::string candidates_text(const DoctorReport& report, const TextStyle& style) 
   return first_of(std::move(out), style);
 }
 
-std::string replay_text(const DoctorReport::Replay& replay) {
+// Of a cold step only a simulation is left: there is no measured time to compare it with.
+std::string cold_replay_text(const DoctorReport& report) {
+  const DoctorReport::Replay& replay = *report.replay;
+  std::string recorded;
+  for (const DoctorReport::StepRow& step : report.steps) {
+    if (step.name == replay.step) recorded = fmt::format("{} ms recorded, ", format_ms(step.duration));
+  }
+  return fmt::format("{}: {}{} ms of them start-up work that is taken out; {} ms simulated without it", replay.step,
+                     recorded, format_ms(replay.notes.startup.time()), format_ms(replay.replayed));
+}
+
+std::string replay_text(const DoctorReport& report) {
+  const DoctorReport::Replay& replay = *report.replay;
+  const std::string size =
+      fmt::format("; {}, {}", plural(replay.tasks, "task"), plural(replay.dependencies, "dependency", "dependencies"));
+  if (replay.notes.startup.time() > 0) return cold_replay_text(report) + size;
   // The range of a step whose GPU runs behind says how fast the CPU filled the queue: nothing to compare with.
   const std::string off = replay.period
                               ? fmt::format("{:+.2f}% off its period of {} ms",
                                             percent_off(replay.replayed, *replay.period), format_ms(*replay.period))
                           : replay.outlasts ? fmt::format("its range on the CPU is {} ms", format_ms(replay.traced))
                                             : fmt::format("{:+.2f}% off the trace", replay.error_pct);
-  return fmt::format("{}: {} ms simulated unchanged, {}; {}, {}", replay.step, format_ms(replay.replayed), off,
-                     plural(replay.tasks, "task"), plural(replay.dependencies, "dependency", "dependencies"));
+  return fmt::format("{}: {} ms simulated unchanged, {}", replay.step, format_ms(replay.replayed), off) + size;
 }
 
 std::string counts_text(const std::vector<DoctorReport::Count>& counts) {
@@ -200,7 +181,8 @@ std::string to_text(const DoctorReport& report, const TextStyle& style) {
   for (const auto& [label, version] : report.versions) versions.push_back(label + " " + version);
   if (!versions.empty()) out += entry("versions", joined(versions), style);
   if (!report.profiler_flags.empty()) out += entry("recorded", joined(report.profiler_flags), style);
-  if (!report.recorder.empty()) out += entry("recorder", recorder_text(report.recorder), style);
+  const std::string recorder = recorder_text(report.recorder);
+  if (!recorder.empty()) out += entry("recorder", recorder, style);
   if (report.other_metadata > 0) {
     out += entry(
         "metadata",
@@ -210,7 +192,7 @@ std::string to_text(const DoctorReport& report, const TextStyle& style) {
   const std::string candidates = candidates_text(report, style);
   if (!candidates.empty()) out += entry("--steps-by", candidates, style);
   if (report.replay) {
-    out += entry("replay", replay_text(*report.replay), style);
+    out += entry("replay", replay_text(report), style);
     out += entry("bottleneck", report.replay->verdict.unprofiled.sentence(), style);
   }
   for (const DoctorReport::AddedWhatIf& w : report.added_whatifs) {

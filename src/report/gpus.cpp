@@ -52,22 +52,42 @@ std::vector<std::pair<std::string, std::string>> notes_of(const analysis::GpusRe
   return notes;
 }
 
+// Where each price is from and of when, each source once.
+std::string prices_text(const analysis::GpusReport& r, const TextStyle& style) {
+  std::vector<std::pair<std::string, std::string>> sources;
+  for (const analysis::GpuPrediction& g : r.predictions) {
+    if (!g.usd_per_hour || !g.prediction.declined.empty()) continue;
+    std::string source = g.price_source.empty() ? "--price" : printable(g.price_source);
+    if (!g.price_age.empty()) source += fmt::format(" ({})", g.price_age);
+    sources.emplace_back(g.device.name, std::move(source));
+  }
+  std::string out;
+  for (const auto& [source, names] : by_text(sources)) out += text_line(fmt::format("{}: {}", source, names), style, 4);
+  return out.empty() ? out : "\n  prices:\n" + out;
+}
+
 }  // namespace
 
 std::string to_text(const analysis::GpusReport& r, const TextStyle& style) {
-  std::string out =
-      fmt::format("{}, recorded on {} ({})\n", headline(r.file, r.step_name, {}), printable(r.from), printable(r.how));
-  out += fmt::format("  {} ms a step there without the profiler", short_ms(r.baseline));
-  if (!r.whatifs.empty()) out += fmt::format("; below with {}", fmt::join(r.whatifs, " + "));
-  out += "\n" + job_text(r.job, style) + steadiness_line(r.steadiness, style) + "\n";
-  std::vector<TableColumn> columns = {
-      {"device", Align::kLeft}, {"ms"},     {"10 % .. 90 %"}, {"speed-up"}, {"memory"}, {"$/h"},
-      {"$/1k steps"},           {"steps/$"}};
+  std::string out = text_line(
+      fmt::format("{}, recorded on {} ({})", headline(r.file, r.step_name, {}), printable(r.from), printable(r.how)),
+      style);
+  std::string now = fmt::format("{} ms a step there without the profiler", short_ms(r.baseline));
+  if (!r.whatifs.empty()) now += fmt::format("; below with {}", fmt::join(r.whatifs, " + "));
+  out += text_line(now, style, 2) + job_text(r.job, style) + steadiness_line(r.steadiness, style) + "\n";
+  std::vector<TableColumn> columns = {{"device", Align::kLeft},
+                                      {"ms"},
+                                      {"10 % .. 90 %"},
+                                      {"speed-up"},
+                                      {.header = "memory", .drop = 5},
+                                      {.header = "$/h", .drop = 4},
+                                      {.header = "$/1k steps", .drop = 6},
+                                      {.header = "steps/$", .drop = 3}};
   if (r.watts) {
-    columns.push_back({"W"});
-    columns.push_back({"kWh/1k steps"});
+    columns.push_back({.header = "W", .drop = 2});
+    columns.push_back({.header = "kWh/1k steps", .drop = 6});
   }
-  columns.push_back({"costs", Align::kLeft});
+  columns.push_back({.header = "costs", .align = Align::kLeft, .drop = 1});
   TextTable table(std::move(columns));
   for (const analysis::GpuPrediction& g : r.predictions) {
     const whatif::Prediction& p = g.prediction;
@@ -77,7 +97,7 @@ std::string to_text(const analysis::GpusReport& r, const TextStyle& style) {
                                       band(p.low, p.high),
                                       times(p.speedup),
                                       memory_cell(g),
-                                      money(g.usd_per_hour, 2),
+                                      g.usd_per_hour ? money(g.usd_per_hour, 2) : "none",
                                       money(g.usd_per_1k_steps, 4),
                                       money(g.steps_per_usd, 0)};
     if (r.watts) {
@@ -110,14 +130,11 @@ std::string to_text(const analysis::GpusReport& r, const TextStyle& style) {
                                  fmt::join(bound, ", ")),
                      style);
   }
-  for (const analysis::GpuPrediction& g : r.predictions) {
-    if (g.price_age.empty()) continue;
-    out += paragraph(fmt::format("{}: price of {}, {}", g.device.name, printable(g.price_source), g.price_age), style);
-  }
+  out += prices_text(r, style);
   if (const auto notes = notes_of(r); !notes.empty()) {
     out += "\n  not modelled:\n";
     for (const auto& [note, names] : notes) {
-      out += fmt::format("    - {}{}\n", note, names.empty() ? "" : " [" + names + "]");
+      out += text_line(fmt::format("- {}{}", note, names.empty() ? "" : " [" + names + "]"), style, 4);
     }
   }
   return out;

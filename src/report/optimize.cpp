@@ -25,8 +25,9 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
   if (const auto& c = o.best.communication) {
     out += fmt::format(", {} workers over {}", c->workers, c->fabric.empty() ? "measured collectives" : c->fabric);
   }
-  out += "\n" + steadiness_line(r.base.steadiness, style) + "\n";
-  TextTable table({{"", Align::kLeft}, {"ms"}, {"10 % .. 90 %"}, {"speed-up"}, {"peak"}, {"reserved"}});
+  out = text_line(out, style) + steadiness_line(r.base.steadiness, style) + "\n";
+  TextTable table(
+      {{"", Align::kLeft}, {"ms"}, {"10 % .. 90 %"}, {"speed-up"}, {"peak"}, {.header = "reserved", .drop = 1}});
   table.row({"today", short_ms(o.baseline),
              o.best.communication ? "predicted"
              : r.base.measured    ? "measured"
@@ -36,7 +37,7 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
   table.row({name, short_ms(o.prediction.step), band(o.prediction.low, o.prediction.high), times(speedup(o)),
              gigabytes(o.prediction.peak_bytes), gigabytes(o.prediction.reserved_bytes)});
   out += table.render(style);
-  out += fmt::format("\n  {}: {}\n", name, describe(o.best));
+  out += paragraph(fmt::format("{}: {}", name, describe(o.best)), style);
   if (o.memory_limit) out += fmt::format("  memory limit {}\n", gigabytes(o.memory_limit));
   if (o.parts.empty() && searched) out += "\n  no change was found that pays\n";
   if (!o.parts.empty()) {
@@ -48,18 +49,20 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
     }
     out += parts.render(style);
     for (const search::OptimizedPart& p : o.parts) {
-      if (!p.may_break.empty()) out += fmt::format("\n  {} assumes: {}", search::short_use(p.text), p.may_break);
+      if (!p.may_break.empty())
+        out += paragraph(fmt::format("{} assumes: {}", search::short_use(p.text), p.may_break), style);
     }
-    out += "\n";
   }
   if (searched) {
-    out += fmt::format("\n  {} strategies predicted; {}\n", o.evaluations,
-                       o.converged ? "stopped when no move gained any more" : "stopped when the budget was spent");
+    out += paragraph(
+        fmt::format("{} strategies predicted; {}", o.evaluations,
+                    o.converged ? "stopped when no move gained any more" : "stopped when the budget was spent"),
+        style);
   }
   out += trust_text({&o.prediction}, style);
   if (!o.prediction.not_modelled.empty()) {
     out += "\n  not modelled:\n";
-    for (const std::string& n : o.prediction.not_modelled) out += "    - " + n + "\n";
+    for (const std::string& n : o.prediction.not_modelled) out += text_line("- " + n, style, 4);
   }
   if (!o.declined.empty()) {
     out += "\n  does not apply here:\n";

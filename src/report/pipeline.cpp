@@ -52,14 +52,15 @@ void write_shares(JsonWriter& json, std::string_view key, const std::vector<Pipe
 }  // namespace
 
 std::string to_text(const PipelineJob& job, const PipelineAnswers& a, const TextStyle& style) {
-  const ranks::LoggedKind kind = ranks::kind_of(job);
   std::string out;
-  if (!kind.parallel.empty()) out = wrap(fmt::format("{}: {}", kind.parallel, kind.text), style.width, 2, 0) + "\n";
-  out += fmt::format("pipeline of {} x {} ranks, {}, {} tasks simulated\n\n", plural(job.stages, "stage"), job.dp_size,
-                     plural(a.steps.size(), "step"), format_count(a.tasks));
-  out += fmt::format("mean step: {:.3f} ms traced, {:.3f} ms replayed ({:+.2f}%), {:.3f} ms with typical operations\n",
-                     a.traced_ms, a.replayed_ms, 100 * (a.replayed_ms / a.traced_ms - 1), a.ideal_ms);
-  const auto line = [&](const std::string& text) { out += wrap(text, style.width, 2, 0) + "\n"; };
+  const auto line = [&](const std::string& text) { out += text_line(text, style); };
+  const ranks::LoggedKind kind = ranks::kind_of(job);
+  if (!kind.parallel.empty()) line(fmt::format("{}: {}", kind.parallel, kind.text));
+  line(fmt::format("pipeline of {} x {} ranks, {}, {} tasks simulated", plural(job.stages, "stage"), job.dp_size,
+                   plural(a.steps.size(), "step"), format_count(a.tasks)));
+  out += "\n";
+  line(fmt::format("mean step: {:.3f} ms traced, {:.3f} ms replayed ({:+.2f}%), {:.3f} ms with typical operations",
+                   a.traced_ms, a.replayed_ms, 100 * (a.replayed_ms / a.traced_ms - 1), a.ideal_ms));
   line(fmt::format("slowdown from stragglers {:.3f}; from delays that no operation explains {:.3f}", a.slowdown,
                    a.launch_slowdown));
   line(fmt::format("{:.1f} % of it comes from the slowest 3 % of the workers, {:.1f} % from the last stage",

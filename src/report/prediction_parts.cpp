@@ -6,6 +6,7 @@
 
 #include "base/readable.hpp"
 #include "foretrace/ranks/job.hpp"
+#include "report/text_table.hpp"
 #include "report/verdict.hpp"
 #include "whatif/predict/bands.hpp"
 
@@ -31,6 +32,16 @@ std::string gigabytes(std::optional<std::int64_t> bytes) {
   return bytes ? fmt::format("{:.2f} GB", static_cast<double>(*bytes) / 1e9) : "-";
 }
 
+std::string now_text(const analysis::StepFigures& b) {
+  const std::string simulated = fmt::format("{} ms", short_ms(b.unprofiled));
+  const std::string range = fmt::format("[{}, {}]", short_ms(b.unprofiled_low), short_ms(b.unprofiled_high));
+  std::string out = b.measured ? fmt::format("{} ms measured without the profiler (simulated {} {})",
+                                             short_ms(*b.measured), simulated, range)
+                               : fmt::format("{} without the profiler {}", simulated, range);
+  if (b.peak_bytes) out += fmt::format(", peak {}, {} reserved", gigabytes(b.peak_bytes), gigabytes(b.reserved_bytes));
+  return out;
+}
+
 std::vector<std::pair<std::string, std::string>> by_text(const std::vector<std::pair<std::string, std::string>>& said) {
   std::vector<std::pair<std::string, std::vector<std::string>>> names_of;
   for (const auto& [name, text] : said) {
@@ -46,18 +57,18 @@ std::vector<std::pair<std::string, std::string>> by_text(const std::vector<std::
 std::string reasons_text(const std::vector<std::pair<std::string, std::string>>& declined, const TextStyle& style) {
   std::string out;
   for (const auto& [reason, names] : by_text(declined)) {
-    out += "    " + wrap(printable(names + ": " + reason), style.width, 6, 4) + "\n";
+    out += text_line(printable(names + ": " + reason), style, 4);
   }
   return out;
 }
 
 std::string steadiness_line(const std::string& steadiness, const TextStyle& style) {
-  return steadiness.empty() ? std::string() : "  " + wrap(printable(steadiness), style.width, 4, 2) + "\n";
+  return steadiness.empty() ? std::string() : text_line(printable(steadiness), style, 2);
 }
 
 std::string baseline_notes(const analysis::StepFigures& b, const TextStyle& style) {
   std::string out = job_text(b.job, style) + steadiness_line(b.steadiness, style);
-  if (!b.measured_refused.empty()) out += "  " + wrap(printable(b.measured_refused), style.width, 4, 2) + "\n";
+  if (!b.measured_refused.empty()) out += text_line(printable(b.measured_refused), style, 2);
   return out;
 }
 
@@ -137,9 +148,7 @@ std::optional<Ns> without(const search::OptimizedPart& part) {
   return part.without > 0 ? std::optional(part.without) : std::nullopt;
 }
 
-std::string paragraph(std::string_view text, const TextStyle& style) {
-  return "\n  " + wrap(text, style.width, 4, 2) + "\n";
-}
+std::string paragraph(std::string_view text, const TextStyle& style) { return "\n" + text_line(text, style, 2); }
 
 void write_baseline(JsonWriter& json, const analysis::StepFigures& b) {
   json.member_ms("traced_ms", b.traced)

@@ -23,6 +23,10 @@ std::string band(Ns low, Ns high);                         ///< "70.48 .. 72.21"
 std::string times(double factor);                          ///< "1.50 x"
 std::string gigabytes(std::optional<std::int64_t> bytes);  ///< "5.96 GB", powers of 1000 as on the box; "-"
 
+/// "71.40 ms without the profiler [70.80, 72.60], peak 5.96 GB, 6.85 GB reserved"; a measured step comes first:
+/// "71.60 ms measured without the profiler (simulated 71.45 ms [70.94, 72.65])"
+std::string now_text(const analysis::StepFigures& baseline);
+
 /// (name, text) pairs turned round: each text once, with all names it is said of, "batch:x=2, batch:x=4".
 std::vector<std::pair<std::string, std::string>> by_text(const std::vector<std::pair<std::string, std::string>>& said);
 

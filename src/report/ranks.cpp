@@ -51,10 +51,10 @@ std::string clock_text(const RanksReport& report, const TextStyle& style) {
 
 std::string rank_table(const RanksReport& report, const TextStyle& style) {
   TextTable table({{"Rank", Align::kLeft, true},
-                   {"offset us"},
-                   {"+-"},
-                   {"drift ppm"},
-                   {"start ms"},
+                   {.header = "offset us", .drop = 2},
+                   {.header = "+-", .drop = 2},
+                   {.header = "drift ppm", .drop = 1},
+                   {.header = "start ms", .drop = 3},
                    {"step ms"},
                    {"wait"},
                    {"transfer"},
@@ -88,12 +88,12 @@ std::string collective_table(const RanksReport& report, const TextStyle& style) 
   if (report.collectives.empty()) return {};
   TextTable table({{"Collective", Align::kLeft, true},
                    {"size"},
-                   {"ranks"},
-                   {"at ms"},
+                   {.header = "ranks", .drop = 2},
+                   {.header = "at ms", .drop = 3},
                    {"transfer"},
                    {"longest wait"},
                    {"last"},
-                   {"ends us apart"}},
+                   {.header = "ends us apart", .drop = 1}},
                   0);
   const auto rows = longest_in_order(
       report.collectives, 20, [](const auto& c) { return c.transfer + c.longest_wait; },
@@ -115,9 +115,10 @@ std::string straggler_text(const RanksReport& report, const TextStyle& style) {
   std::string out = "\nStragglers\n";
   const ranks::Stragglers& s = report.stragglers;
   if (s.found.empty()) {
-    out +=
-        fmt::format("  none costs {:.0f} % of the step or more, and more than {}\n", 100 * ranks::Stragglers::kNotable,
-                    s.clock_error > 0 ? "the clock error" : "runs of one program differ");
+    out += text_line(
+        fmt::format("none costs {:.0f} % of the step or more, and more than {}", 100 * ranks::Stragglers::kNotable,
+                    s.clock_error > 0 ? "the clock error" : "runs of one program differ"),
+        style, 2);
   }
   for (const ranks::Straggler& x : s.found) {
     std::string line =
@@ -129,15 +130,20 @@ std::string straggler_text(const RanksReport& report, const TextStyle& style) {
   const double gain = report.replayed > s.without_any ? 100.0 * static_cast<double>(report.replayed - s.without_any) /
                                                             static_cast<double>(report.replayed)
                                                       : 0;
-  out += fmt::format("  with every rank as fast as the typical one: {} ms ({:+.1f}%)\n", format_ms(s.without_any),
-                     0.0 - gain);
+  out += text_line(
+      fmt::format("with every rank as fast as the typical one: {} ms ({:+.1f}%)", format_ms(s.without_any), 0.0 - gain),
+      style, 2);
   return out;
 }
 
 std::string path_text(const RanksReport& report, const TextStyle& style) {
   if (report.path.empty()) return {};
-  TextTable table(
-      {{"Critical path", Align::kLeft}, {"at ms"}, {"ms"}, {"waited for"}, {"most of it", Align::kLeft, true}}, 0);
+  TextTable table({{"Critical path", Align::kLeft},
+                   {.header = "at ms", .drop = 1},
+                   {"ms"},
+                   {.header = "waited for", .drop = 2},
+                   {"most of it", Align::kLeft, true}},
+                  0);
   const auto rows =
       longest_in_order(report.path, 12, [](const auto& p) { return p.length; }, [](const auto& p) { return p.start; });
   for (const RanksReport::PathPart* p : rows) {
@@ -153,18 +159,18 @@ std::string path_text(const RanksReport& report, const TextStyle& style) {
 
 std::string to_text(const RanksReport& report, const TextStyle& style) {
   std::string out;
-  if (report.ranks.size() > 1 && !report.connected) out = "no job: these ranks share no communication\n";
+  const auto line = [&](const std::string& text) { out += text_line(text, style); };
+  if (report.ranks.size() > 1 && !report.connected) line("no job: these ranks share no communication");
   out += kind_text(report, style);
-  out += fmt::format("{} of {}, {} ({} in common, {})\n", plural(report.ranks.size(), "rank"), report.world_size,
-                     printable(report.step), plural(report.steps.size(), "step"), report.step_source);
+  line(fmt::format("{} of {}, {} ({} in common, {})", plural(report.ranks.size(), "rank"), report.world_size,
+                   printable(report.step), plural(report.steps.size(), "step"), report.step_source));
   out += clock_text(report, style) + "\n" + rank_table(report, style);
-  out += collective_table(report, style);
-  out +=
-      fmt::format("\nstep of all ranks: {} ms traced, {} ms replayed ({:+.2f}%), {} tasks\n", format_ms(report.traced),
-                  format_ms(report.replayed), report.error_pct, format_count(report.tasks));
+  out += collective_table(report, style) + "\n";
+  line(fmt::format("step of all ranks: {} ms traced, {} ms replayed ({:+.2f}%), {} tasks", format_ms(report.traced),
+                   format_ms(report.replayed), report.error_pct, format_count(report.tasks)));
   if (report.job_step != report.traced || report.job_step_replayed != report.replayed) {
-    out += fmt::format("step of a rank, on average: {} ms traced, {} ms replayed\n", format_ms(report.job_step),
-                       format_ms(report.job_step_replayed));
+    line(fmt::format("step of a rank, on average: {} ms traced, {} ms replayed", format_ms(report.job_step),
+                     format_ms(report.job_step_replayed)));
   }
   out += straggler_text(report, style) + path_text(report, style);
   std::string notes;

@@ -36,11 +36,13 @@ std::string steps_table(const TraceReplay& report, const TextStyle& style) {
   if (behind) {
     columns.insert(columns.end(), {{"period"}, {"off it"}});
   } else {
-    columns.push_back({"strict"});
+    columns.push_back({.header = "strict", .drop = 4});
   }
-  columns.insert(columns.end(), {{"crossed"}, {"frozen"}});
-  if (!behind) columns.push_back({"start us"});
-  columns.insert(columns.end(), {{"copies"}, {"tasks"}});
+  columns.push_back({.header = "crossed", .drop = 5});
+  columns.push_back({.header = "frozen", .drop = 3});
+  if (!behind) columns.push_back({.header = "start us", .drop = 2});
+  columns.push_back({.header = "copies", .drop = 1});
+  columns.push_back({.header = "tasks", .drop = 1});
   TextTable table(std::move(columns), 0);
   // A long trace shows its first steps; the mean and the worst speak for all.
   constexpr std::size_t kMostRows = 30;
@@ -116,6 +118,14 @@ std::string notes_text(const TraceReplay& report, const TextStyle& style) {
     add(fmt::format("ramp-up: {}; these steps show how fast the CPU filled the GPU's queue, not the period", ramp_up));
   }
   for (const TraceReplay::StepRow& row : report.steps) {
+    if (row.notes.startup.time() > 0) {
+      add(
+          fmt::format("{} is cold: {} ms of start-up work are taken out, and traced is what the rest takes in a "
+                      "simulation",
+                      row.name, format_ms(row.notes.startup.time())));
+    }
+  }
+  for (const TraceReplay::StepRow& row : report.steps) {
     if (!row.cross_error_pct && !row.cross_missing.empty() && report.steps.size() > 1) {
       add(fmt::format("{}: not crossed with another step; {}", row.name, row.cross_missing));
     }
@@ -136,10 +146,14 @@ std::string to_text(const TraceReplay& report, const TextStyle& style) {
     what += fmt::format(", rank {}", *report.rank);
     if (report.world_size) what += fmt::format(" of {}", *report.world_size);
   }
-  out += what + "\n\n" + steps_table(report, style) + "\n";
+  out += text_line(what, style) + "\n" + steps_table(report, style) + "\n";
   const std::string name = report.steps.size() > 1 ? report.steps[report.chosen].name + ", " : std::string();
   out += wrap(printable(name + unprofiled_text(report)), style.width, 2, 0) + "\n";
-  out += verdict_text(report.verdict, style);
+  out += text_line(report.verdict.unprofiled.sentence(), style);
+  if (report.verdict.traced.by != report.verdict.unprofiled.by) {
+    const TraceReplay::StepRow& chosen = report.steps[report.chosen];
+    out += text_line(with_profiler(report.verdict, format_ms(chosen.traced), chosen.notes.startup.time() > 0), style);
+  }
   return out + notes_text(report, style);
 }
 

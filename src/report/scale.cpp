@@ -12,25 +12,25 @@
 namespace foretrace::report {
 
 std::string to_text(const analysis::ScaleReport& r, const TextStyle& style) {
-  std::string out = headline(r.file, r.step_name, r.device);
-  out += fmt::format("\n  one worker {} ms{}; gradients {:.1f} MB; {} over {}",
-                     short_ms(r.without_collectives.value_or(r.measured.value_or(r.unprofiled))),
-                     r.without_collectives ? " (without the collectives of the trace)"
-                     : r.measured          ? " (measured)"
-                                           : "",
-                     static_cast<double>(r.gradient_bytes) / 1e6, r.scheme, r.network);
-  if (r.servers > 0) out += fmt::format(", {} server{} on separate machines", r.servers, r.servers == 1 ? "" : "s");
-  if (r.compression != "none") out += ", " + r.compression + " gradients";
-  if (!r.whatifs.empty()) out += fmt::format("; with {}", fmt::join(r.whatifs, " + "));
-  out += "\n" + steadiness_line(r.steadiness, style) + "\n";
+  std::string out = text_line(headline(r.file, r.step_name, r.device), style);
+  std::string now = fmt::format("one worker {} ms{}; gradients {:.1f} MB; {} over {}",
+                                short_ms(r.without_collectives.value_or(r.measured.value_or(r.unprofiled))),
+                                r.without_collectives ? " (without the collectives of the trace)"
+                                : r.measured          ? " measured without the profiler"
+                                                      : " without the profiler",
+                                static_cast<double>(r.gradient_bytes) / 1e6, r.scheme, r.network);
+  if (r.servers > 0) now += fmt::format(", {} server{} on separate machines", r.servers, r.servers == 1 ? "" : "s");
+  if (r.compression != "none") now += ", " + r.compression + " gradients";
+  if (!r.whatifs.empty()) now += fmt::format("; with {}", fmt::join(r.whatifs, " + "));
+  out += text_line(now, style, 2) + steadiness_line(r.steadiness, style) + "\n";
   TextTable table({{"workers"},
                    {"ms"},
                    {"10 % .. 90 %"},
-                   {"communication"},
+                   {.header = "communication", .drop = 2},
                    {"exposed"},
-                   {"other"},
+                   {.header = "other", .drop = 3},
                    {"efficiency"},
-                   {"costs", Align::kLeft}});
+                   {.header = "costs", .align = Align::kLeft, .drop = 1}});
   for (const whatif::Prediction& p : r.predictions) {
     table.row({fmt::format("{}", p.workers), short_ms(p.step), band(p.low, p.high), short_ms(p.communication) + " ms",
                short_ms(p.exposed_communication) + " ms", short_ms(r.other_than_exposed(p)) + " ms",
@@ -63,7 +63,7 @@ std::string to_text(const analysis::ScaleReport& r, const TextStyle& style) {
     }
   }
   if (!notes.empty()) out += "\n  not modelled, or good to know:\n";
-  for (const std::string& n : notes) out += "    - " + n + "\n";
+  for (const std::string& n : notes) out += text_line("- " + n, style, 4);
   return out;
 }
 

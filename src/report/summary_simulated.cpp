@@ -118,8 +118,11 @@ std::string path_text(const SimulatedParts& s, const TextStyle& style) {
                 format_percent(static_cast<double>(row.time) / static_cast<double>(std::max<Ns>(1, s.breakdown.step))),
                 format_count(row.tasks)});
   }
-  TextTable tasks(
-      {{"Longest tasks on it", Align::kLeft, true}, {"kind", Align::kLeft}, {"layer", Align::kLeft, true}, {"ms"}}, 0);
+  TextTable tasks({{"Longest tasks on it", Align::kLeft, true},
+                   {.header = "kind", .align = Align::kLeft, .drop = 1},
+                   {"layer", Align::kLeft, true},
+                   {"ms"}},
+                  0);
   for (std::size_t i = 0; i < std::min(style.top, s.path_tasks.size()); ++i) {
     const SimulatedStep::PathTask& row = s.path_tasks[i];
     const bool on_cpu = row.kind == "cpu" || row.kind == "call";  // ranges have names of their own making
@@ -147,18 +150,14 @@ std::string profiler_line(const analysis::SummaryReport& report) {
   const SimulatedStep& s = *report.simulated;
   const std::string off = s.period ? fmt::format("{:+.2f}% off the period of {} ms", percent_off(s.replayed, *s.period),
                                                  format_ms(*s.period))
-                          : s.outlasts ? std::string("until the GPU is done, which the range does not wait for")
-                                       : fmt::format("{:+.2f}%", s.error_pct);
-  std::string line = fmt::format("with the profiler, as traced: {} ms", format_ms(report.step_duration()));
-  if (s.verdict.traced.by != s.verdict.unprofiled.by) {
-    const std::string traced = s.verdict.traced.sentence();
-    line += ", " + traced.substr(0, traced.find(':'));
-  }
+                          : s.startup > 0 ? std::string("without the start-up work")
+                          : s.outlasts    ? std::string("until the GPU is done, which the range does not wait for")
+                                          : fmt::format("{:+.2f}%", s.error_pct);
+  std::string line = with_profiler(s.verdict, format_ms(report.step_duration()), false);
   if (report.gpu_busy > 0 && report.step_duration() > 0) {
     line += fmt::format(", GPU busy {}", format_percent(static_cast<double>(report.gpu_busy) /
                                                         static_cast<double>(report.step_duration())));
   }
-  if (report.samples_per_s) line += fmt::format(", {:.1f} samples/s", *report.samples_per_s);
   return line + fmt::format("; replayed {} ms ({})", format_ms(s.replayed), off);
 }
 

@@ -2,25 +2,30 @@
 
 #include <fmt/format.h>
 
-#include "base/readable.hpp"
+#include "report/text_table.hpp"
 
 namespace foretrace::report {
 
 namespace {
 
-std::string line(const std::string& text, const TextStyle& style, std::size_t indent) {
-  return std::string(indent, ' ') + wrap(text, style.width, indent + 2, indent) + "\n";
+std::string bound_words(const simulate::Bottleneck& bottleneck) {
+  const std::string sentence = bottleneck.sentence();
+  return sentence.substr(0, sentence.find(':'));
 }
 
 }  // namespace
 
-std::string verdict_text(const analysis::StepVerdict& verdict, const TextStyle& style, std::size_t indent) {
-  std::string out = line(verdict.unprofiled.sentence(), style, indent);
-  if (verdict.traced.by != verdict.unprofiled.by) {
-    const std::string traced = verdict.traced.sentence();
-    out += line("as traced, with the profiler: " + traced.substr(0, traced.find(':')), style, indent);
-  }
+std::string with_profiler(const analysis::StepVerdict& verdict, const std::string& traced_ms, bool cold) {
+  std::string out =
+      fmt::format("with the profiler, {}: {} ms", cold ? "without the start-up work" : "as traced", traced_ms);
+  if (verdict.traced.by != verdict.unprofiled.by) out += ", " + bound_words(verdict.traced);
   return out;
+}
+
+std::string verdict_text(const analysis::StepVerdict& verdict, const std::string& traced_ms, bool cold,
+                         const TextStyle& style, std::size_t indent) {
+  return text_line(verdict.unprofiled.sentence(), style, indent) +
+         text_line(with_profiler(verdict, traced_ms, cold), style, indent);
 }
 
 void write_verdict(JsonWriter& json, const analysis::StepVerdict& verdict) {
@@ -35,7 +40,7 @@ void write_verdict(JsonWriter& json, const analysis::StepVerdict& verdict) {
 }
 
 std::string one_rank_text(const std::optional<analysis::OneRank>& one, const TextStyle& style, std::size_t indent) {
-  return one ? line(one->sentence(), style, indent) : std::string();
+  return one ? text_line(one->sentence(), style, indent) : std::string();
 }
 
 void write_one_rank(JsonWriter& json, const std::optional<analysis::OneRank>& one) {

@@ -9,9 +9,13 @@
 
 namespace foretrace::report {
 
-/// One sentence about the step without the profiler, and a few words about the traced one where the profiler changes the verdict.
-/// Each on lines of its own.
-std::string verdict_text(const analysis::StepVerdict& verdict, const TextStyle& style, std::size_t indent = 0);
+/// What the profiler made of the step: "with the profiler, as traced: 80.56 ms, CPU-bound". The bound is named where it differs
+/// from that of the step without the profiler. `cold`: the time is that of a cold step without its start-up work.
+std::string with_profiler(const analysis::StepVerdict& verdict, const std::string& traced_ms, bool cold);
+
+/// One sentence about the step without the profiler, then with_profiler(). Each on lines of its own.
+std::string verdict_text(const analysis::StepVerdict& verdict, const std::string& traced_ms, bool cold,
+                         const TextStyle& style, std::size_t indent);
 
 /// "bottleneck" (as traced), "unprofiled_bottleneck", "bound_by", "traced_bound_by", "shortens_by_pct".
 void write_verdict(JsonWriter& json, const analysis::StepVerdict& verdict);

@@ -54,9 +54,7 @@ std::string peaks_text(const WhatIfReport& r, const TextStyle& style) {
   if (!r.baseline.peak_parts) return {};
   std::vector<TableColumn> columns{{"of the peak, GB", Align::kLeft, true}};
   for (const auto& [name, bytes] : peak_parts(*r.baseline.peak_parts)) {
-    std::string header(name);
-    std::replace(header.begin(), header.end(), '_', ' ');
-    columns.push_back({std::move(header)});
+    columns.push_back({std::string(name.substr(0, name.find('_')))});  // "optimizer_states"
   }
   TextTable table(std::move(columns));
   const auto add = [&](const std::string& name, const memory::Composition& peak) {
@@ -91,22 +89,22 @@ std::string waits_text(const WhatIfReport& r, const TextStyle& style) {
 }  // namespace
 
 std::string to_text(const WhatIfReport& r, const TextStyle& style) {
-  std::string out = headline(r.baseline.file, r.baseline.step_name, r.baseline.device);
-  out += fmt::format("\n  traced {} ms; without the profiler {} ms [{}, {}]", short_ms(r.baseline.traced),
-                     short_ms(r.baseline.unprofiled), short_ms(r.baseline.unprofiled_low),
-                     short_ms(r.baseline.unprofiled_high));
-  if (r.baseline.measured) out += fmt::format("; measured {} ms", short_ms(*r.baseline.measured));
-  if (r.baseline.peak_bytes)
-    out +=
-        fmt::format("; peak {}, {} reserved", gigabytes(r.baseline.peak_bytes), gigabytes(r.baseline.reserved_bytes));
+  std::string out = text_line(headline(r.baseline.file, r.baseline.step_name, r.baseline.device), style);
+  out += text_line(now_text(r.baseline), style, 2);
   if (r.baseline.period) {
-    out += fmt::format("\n  the GPU lags behind the CPU, so the step is measured by its period of {} ms",
-                       short_ms(*r.baseline.period));
+    out += text_line(fmt::format("the GPU lags behind the CPU, so the step is measured by its period of {} ms",
+                                 short_ms(*r.baseline.period)),
+                     style, 2);
   }
-  out += "\n" + baseline_notes(r.baseline, style) + verdict_text(r.baseline.verdict, style, 2);
-  std::vector<TableColumn> columns{
-      {"what if", Align::kLeft, true}, {"ms"}, {"10 % .. 90 %"}, {"speed-up"}, {"GPU ms"}, {"peak"},
-      {"costs", Align::kLeft}};
+  out += baseline_notes(r.baseline, style) +
+         verdict_text(r.baseline.verdict, short_ms(r.baseline.traced), r.baseline.startup.time() > 0, style, 2);
+  std::vector<TableColumn> columns{{"what if", Align::kLeft, true},
+                                   {"ms"},
+                                   {"10 % .. 90 %"},
+                                   {"speed-up"},
+                                   {.header = "GPU ms", .drop = 2},
+                                   {"peak"},
+                                   {.header = "costs", .align = Align::kLeft, .drop = 1}};
   const bool other_batch = std::any_of(r.predictions.begin(), r.predictions.end(), changes_batch);
   if (other_batch) columns.insert(columns.begin() + 4, {"samples/s"});
   TextTable table(std::move(columns));
@@ -122,25 +120,28 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
     table.row(std::move(row));
   }
   if (table.rows() > 0) out += "\n" + table.render(style);
-  if (crowded) out += fmt::format("  (!) does not fit: {}\n", memory_text(r));
+  if (crowded) out += text_line(fmt::format("(!) does not fit: {}", memory_text(r)), style, 2);
   out += peaks_text(r, style) + waits_text(r, style);
   std::vector<const whatif::Prediction*> all;
   for (const whatif::Prediction& p : r.predictions) all.push_back(&p);
   out += trust_text(all, style);
   for (const whatif::Prediction& p : r.predictions) {
-    if (!p.declined.empty()) out += fmt::format("\n  {}: declined. {}\n", p.whatif, p.reason());
+    if (!p.declined.empty()) out += paragraph(fmt::format("{}: declined. {}", p.whatif, p.reason()), style);
   }
   std::vector<std::pair<std::string, std::string>> largest, missing;
   for (const whatif::Prediction& p : r.predictions) {
     if (p.largest_batch) largest.emplace_back(p.whatif, rounded_down(*p.largest_batch));
     if (!p.declined.empty() || p.not_modelled.empty()) continue;
-    missing.emplace_back(p.whatif, fmt::format("    - {}\n", fmt::join(p.not_modelled, "\n    - ")));
+    std::string notes;
+    for (const std::string& note : p.not_modelled) notes += text_line("- " + note, style, 4);
+    missing.emplace_back(p.whatif, std::move(notes));
   }
   for (const auto& [factor, names] : by_text(largest)) {
-    out += fmt::format("\n  {}: the largest batch that fits into the GPU's memory is {} times the traced one\n", names,
-                       factor);
+    out += paragraph(
+        fmt::format("{}: the largest batch that fits into the GPU's memory is {} times the traced one", names, factor),
+        style);
   }
-  for (const auto& [notes, names] : by_text(missing)) out += fmt::format("\n  {}, not modelled:\n{}", names, notes);
+  for (const auto& [notes, names] : by_text(missing)) out += paragraph(names + ", not modelled:", style) + notes;
   return out;
 }
 

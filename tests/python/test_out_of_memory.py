@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from helpers import EXAMPLE
 
 PROGRAM = os.environ.get("FORETRACE_PROGRAM")
 LIMIT = 2 << 30
@@ -63,3 +64,26 @@ def test_python_raises_its_own_error(blanks):
     done = run([sys.executable, "-c", code])
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "unreadable"
+
+
+def test_a_bound_in_python_is_an_error_and_ends(tmp_path):
+    # In a process of its own: the bound is the process's.
+    script = """
+import resource, foretrace
+before = resource.getrlimit(resource.RLIMIT_DATA)
+try:
+    foretrace.load(PATH, max_memory=0.001)
+except foretrace.UnreadableError as error:
+    print(error.message, "|", error.hint)
+assert resource.getrlimit(resource.RLIMIT_DATA) == before
+print(len(foretrace.load(PATH, max_memory=4).steps))
+try:
+    foretrace.load(PATH, max_memory=0)
+except foretrace.UsageError as error:
+    print(error.message)
+"""
+    done = subprocess.run([sys.executable, "-c", script.replace("PATH", repr(str(EXAMPLE)))], capture_output=True, text=True, check=True)
+    bound, steps, wrong = done.stdout.splitlines()
+    assert "not enough memory" in bound or "more memory than the bound" in bound
+    assert int(steps) == 2
+    assert "greater than 0" in wrong

@@ -105,6 +105,10 @@ def test_typed_reports(example):
     summary = foretrace.summary(example, samples=32)
     assert summary.step == "ProfilerStep#4" and summary.gpu_busy_ms <= summary.gpu_ms < summary.traced_ms
     assert summary.samples_per_s == pytest.approx(32e3 / summary.traced_ms)
+    by_shapes = foretrace.summary(example)  # a batch of 64 in every convolution
+    assert by_shapes.unprofiled_samples_per_s == pytest.approx(64e3 / by_shapes.unprofiled_ms) and by_shapes.tokens_per_s is None
+    assert 0 < summary.mfu == summary.hfu < 1 and summary.achieved_tflops > 0
+    assert summary.layers[0].mfu == summary["layers"][0]["mfu"] > 0 and summary.phases[0].achieved_tflops > 0
     assert summary.layers[0].gpu_ms == max(layer.gpu_ms for layer in summary.layers)
     assert summary.kernels[0].total_ms == summary["kernels"][0]["total_ms"]
     assert {p.phase for p in summary.phases} >= {"forward", "backward", "optimizer"}

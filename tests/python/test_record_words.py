@@ -53,3 +53,17 @@ def test_calibrate_says_what_it_did(monkeypatch):
     assert lines[0] == "timed the CPU alone (PyTorch sees no GPU) for 3 s, 3 rounds"
     assert "2.00 us" in lines[1] and "0.50 us" in lines[2]
     assert lines[-1] == "wrote host.csv; next: foretrace whatif TRACE amp --host host.csv"
+
+
+def test_messages_fit_a_terminal(monkeypatch, capsys):
+    from foretrace._width import tell
+
+    text = "record has no option --stps; did you mean --steps?\n  usage: foretrace record [OPTIONS] -- COMMAND...; `foretrace record --help` says more"
+    tell(text)
+    assert capsys.readouterr().err == f"foretrace: {text}\n"
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    tell(text)
+    lines = capsys.readouterr().err.splitlines()
+    assert max(map(len, lines)) <= 60 and len(lines) == 4
+    assert " ".join(line.strip() for line in lines) == "foretrace: " + " ".join(text.split())

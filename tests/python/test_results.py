@@ -21,6 +21,7 @@ ANSWERS = {
     "critical path": lambda s, t: s.simulate().critical_path(),
     "unprofiled": lambda s, t: s.unprofiled(),
     "prediction": lambda s, t: s.predict("fused-optimizer"),
+    "predictions": lambda s, t: s.each("fused-optimizer", "flash-attention", "no-sync"),
     "advice": lambda s, t: s.advise(),
     "one advice": lambda s, t: s.advise().advice[0],
     "optimized": lambda s, t: s.optimize(evaluations=5),
@@ -69,6 +70,12 @@ def test_gpus_are_those_of_the_command(step):
         step.gpus(sort="price")
     with pytest.raises(foretrace.UsageError):
         step.gpus(to=["no such GPU"])
+
+
+def test_a_list_of_predictions_is_one(step):
+    found = step.each("fused-optimizer", "flash-attention")
+    assert isinstance(found, list) and [p.whatif for p in found] == ["fused-optimizer", "flash-attention"]
+    assert found.ms == found[0].ms and found[1].declined is not None
 
 
 def test_a_picture_is_svg_or_refused(step, tmp_path):

@@ -3,6 +3,7 @@
 
 #include "base/readable.hpp"
 #include "report/text_table.hpp"
+#include "report/wrap_code.hpp"
 
 namespace foretrace::report {
 namespace {
@@ -117,6 +118,82 @@ TEST(TextTable, DropsBarsWhenNamesCannotGiveMore) {
   const std::string text = kernels().render({.width = 36});
   EXPECT_EQ(text.find("█"), std::string::npos) << text;
   EXPECT_NE(text.find("10.000"), std::string::npos);
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+TextTable predictions() {
+  TextTable table({{"what if", Align::kLeft, true},
+                   {"ms"},
+                   {.header = "GPU ms", .drop = 2},
+                   {"peak"},
+                   {.header = "costs", .align = Align::kLeft, .drop = 1}});
+  table.row({"fused-optimizer", "68.66", "67.12", "5.96 GB", "modelled"});
+  return table;
+}
+
+TEST(TextTable, LeavesColumnsOutInTheirTurn) {
+  EXPECT_EQ(predictions().render({.width = 53, .all_columns = false}),
+            "  what if             ms  GPU ms     peak  costs\n"
+            "  fused-optimizer  68.66   67.12  5.96 GB  modelled\n");
+  EXPECT_EQ(predictions().render({.width = 45, .all_columns = false}),
+            "  what if             ms  GPU ms     peak\n"
+            "  fused-optimizer  68.66   67.12  5.96 GB\n"
+            "  (no room here for: costs)\n");
+  EXPECT_EQ(predictions().render({.width = 40, .all_columns = false}),
+            "  what if             ms     peak\n"
+            "  fused-optimizer  68.66  5.96 GB\n"
+            "  (no room here for: GPU ms, costs)\n");
+  // Names give way last.
+  EXPECT_NE(predictions().render({.width = 30, .all_columns = false}).find("fused-…mizer"), std::string::npos);
+  // Nothing is left out of a file.
+  EXPECT_NE(predictions().render({.width = 40}).find("modelled"), std::string::npos);
+}
+
+TEST(TextTable, RowsThatCannotFitBecomeParagraphs) {
+  TextTable table({{"of the peak, GB", Align::kLeft}, {"parameters"}, {"gradients"}, {"activations"}});
+  table.row({"as it is", "0.10", "0.02", "5.45"});
+  EXPECT_EQ(table.render({.width = 40, .all_columns = false}),
+            "  of the peak, GB\n"
+            "  as it is\n"
+            "    parameters 0.10, gradients 0.02,\n"
+            "    activations 5.45\n");
+}
+
+TEST(TextTable, AnyTableFitsAnyTerminal) {
+  rc::check("no line is longer than the terminal, and cells of kept columns are there", [] {
+    std::vector<TableColumn> columns{{"name", Align::kLeft, true}};
+    const auto more = *rc::gen::inRange<std::size_t>(1, 12);
+    for (std::size_t c = 0; c < more; ++c) {
+      columns.push_back({.header = "column " + std::to_string(c), .drop = *rc::gen::inRange<std::size_t>(0, 4)});
+    }
+    TextTable table(columns);
+    std::vector<std::string> cells{std::string(*rc::gen::inRange<std::size_t>(1, 90), 'n')};
+    for (std::size_t c = 0; c < more; ++c) cells.push_back(std::to_string(*rc::gen::inRange(100'000, 999'999)));
+    table.row(cells);
+    const auto width = *rc::gen::inRange<std::size_t>(60, 161);
+    const std::string text = table.render({.width = width, .all_columns = false});
+    for (const std::string& line : lines_of(text)) RC_ASSERT(display_width(line) <= width);
+    for (std::size_t c = 1; c <= more; ++c) {
+      if (columns[c].drop == 0) RC_ASSERT(text.find(cells[c]) != std::string::npos);
+    }
+  });
+}
+
+TEST(WrapCode, StaysPython) {
+  EXPECT_EQ(wrap_code("a = b", 20, 0), "a = b");
+  EXPECT_EQ(wrap_code("alpha.beta = gamma.delta = True", 20, 2), "alpha.beta = \\\n  gamma.delta = True");
+  EXPECT_EQ(wrap_code("call(one, two, three, four)", 14, 0), "call(one, two,\nthree, four)");
+  EXPECT_EQ(wrap_code("x = 1  # a comment that goes on", 18, 0), "x = 1\n# a comment that\n# goes on");
+  EXPECT_EQ(wrap_code("f('a b c d e f', 2)", 8, 0), "f('a b c d e f',\n2)");
 }
 
 TEST(TextTable, LongNamesShareTheWidth) {

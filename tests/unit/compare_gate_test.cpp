@@ -75,6 +75,23 @@ TEST(CompareGate, APartThatIsSlowerForCertainIsNotOutweighedByNoise) {
   EXPECT_EQ(outcome(known(1.00, 0.02), known(1.02, 0.15), known(1.10, 0.02)), Outcome::kInconclusive);
 }
 
+TEST(CompareGate, WitnessesThatContradictEachOtherPassNothing) {
+  // The recorder's steps are as before; everything in the traces takes longer, within the CPU's noise.
+  const Evidence evidence{known(0.95, 0.15), known(1.28, 0.28), {}, 5, 5};
+  EXPECT_EQ(judge(evidence, kGate).outcome, Outcome::kInconclusive);
+  // What the more precise one does not exclude is no contradiction.
+  EXPECT_EQ(outcome(known(1.00, 0.15), known(1.10, 0.28)), Outcome::kPassed);
+  EXPECT_EQ(outcome(known(1.20, 0.28), known(1.00, 0.02)), Outcome::kInconclusive);
+}
+
+TEST(CompareGate, TheNumberOfRecordingsHoldsForUnluckyOnesToo) {
+  // Nine of ten sets of three recordings show a noise below this; their average is lower.
+  const Estimate one{0, 0.1, 20, true};
+  const Estimate three = with_recordings(one, 1, 1, 3), many = with_recordings(one, 1, 1, 1000);
+  EXPECT_NEAR(three.error / (0.1 / std::sqrt(3)), std::sqrt((2 + 4 * 1.945) / 6), 0.01);  // chi-square of 4: 7.78
+  EXPECT_NEAR(many.error / (0.1 / std::sqrt(1000)), 1, 0.03);
+}
+
 TEST(CompareGate, SaysHowManyRecordingsWouldDecide) {
   const Judgement noisy = judge({known(1.00, 0.35), {}, {}, 1, 1}, kGate);
   ASSERT_TRUE(noisy.recordings_needed);

@@ -38,11 +38,13 @@ std::string call(int tid, int ts, int dur, const std::string& name, int correlat
 TEST(Doctor, ShowsWhatTheRecorderStored) {
   const analysis::DoctorReport report = doctor_of(Sample{
       .extra_metadata = R"(,"foretrace":{"version":1,"measured_ms":0.8,"measured_by":"host","step_ms":[0.79,0.81],)"
+                        R"("measured_p10_ms":0.79,"measured_p90_ms":0.81,"measured_steps":2,"host_cpu_count":16,)"
+                        R"("host_cpus_usable":8,"torch":"2.11.0","python":"3.12.3",)"
                         R"("peak_bytes":5000,"host_cpu":"a CPU","asynchronous":false,"rank":null,)"
                         R"("missing":["layer ranges: none"],"secret":"do not show"})"});
   const std::string text = to_text(report), json = to_json(report);
-  for (const char* part : {"measured_ms 0.8", "measured_by host", "step_ms 2 of 0.79 to 0.81", "peak_bytes 5000",
-                           "host_cpu a CPU", "asynchronous false", "missing layer ranges: none"}) {
+  for (const char* part : {"0.800 ms a step without the profiler (2 steps, 0.790 to 0.810 ms)", "peak 5.0 kB",
+                           "a CPU, 8 of 16 CPUs", "PyTorch 2.11.0, Python 3.12.3", "missing: layer ranges: none"}) {
     // Lines may break between words.
     std::string flat = text;
     for (std::size_t at = flat.find("\n"); at != std::string::npos; at = flat.find("\n", at)) {

@@ -173,10 +173,12 @@ TEST(Gpus, PriceListsHaveProvidersAndDates) {
   EXPECT_EQ(of(*r, "L4").price_source, "") << "given by hand";
   EXPECT_EQ(of(*r, "T4").price_source, "2024-05, other");
   EXPECT_THAT(of(*r, "T4").price_age, HasSubstr("2 years"));
-  EXPECT_FALSE(of(*r, "H200-SXM").usd_per_hour);
+  EXPECT_EQ(of(*r, "H200-SXM").price_source.substr(0, 2), "20") << "the device's own price has a date";
   ASSERT_TRUE(of(*r, "T4").kwh_per_1k_steps);
   EXPECT_NEAR(*of(*r, "T4").kwh_per_1k_steps, 70 * static_cast<double>(of(*r, "T4").prediction.step) / 3.6e12, 1e-9);
   EXPECT_THAT(to_text(*r, {}), HasSubstr("kWh/1k steps"));
+  EXPECT_THAT(to_text(*r, {}), HasSubstr("--price: L4"));
+  EXPECT_THAT(to_text(*r, {}), HasSubstr("2024-05, other (2 years older than the newest price known): T4"));
   for (const char* bad :
        {"", "device,price\n", "device,usd_per_hour,provider,date\nL4,cheap,x,2026-11\n",
         "device,usd_per_hour,provider,date\nL4,1,,2026-11\n", "device,usd_per_hour,provider,date\nL4,1,x,soon\n",

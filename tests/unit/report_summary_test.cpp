@@ -185,7 +185,7 @@ TEST(Summary, NnModuleFramesNameLayersWhereNoRangeDoes) {
   EXPECT_EQ(find(report.layers, "Linear_0").gpu_time(), us(170));
 }
 
-TEST(Summary, SamplesPerSecondOnlyWhenTold) {
+TEST(Summary, SamplesPerSecondOnlyWhereTheBatchIsKnown) {
   EXPECT_FALSE(summary_of({}).samples_per_s);
   analysis::SummaryOptions options;
   options.samples = 9;

@@ -28,7 +28,7 @@ namespace foretrace::analysis {
 
 struct SummaryOptions {
   std::optional<std::int64_t> step = {};  ///< the number in ProfilerStep#N; default the median step
-  std::optional<double> samples = {};     ///< samples a step works on, for samples per second; never guessed
+  std::optional<double> samples = {};     ///< samples a step works on, for samples per second; else as the shapes say
   host::UserMeasurements measurements = {};
 };
 
@@ -91,6 +91,12 @@ struct FlopCount {
   [[nodiscard]] std::optional<double> peak_tflops() const;
 };
 
+/// What a step works on.
+struct StepBatch {
+  std::optional<double> samples, tokens;
+  std::string source;  ///< "token ids of 8 x 512", "--batch"
+};
+
 struct SummaryReport {
   std::string file;
   std::string format;
@@ -109,6 +115,8 @@ struct SummaryReport {
   bool chosen_by_user = false;
   std::optional<double> samples_per_s;             ///< as traced
   std::optional<double> unprofiled_samples_per_s;  ///< without the profiler
+  std::optional<double> tokens_per_s;              ///< without the profiler
+  std::optional<StepBatch> batch;                  ///< nothing where neither the user nor the shapes say it
 
   struct LaneUse {
     std::string label;

@@ -23,6 +23,7 @@ struct Terminal {
   std::FILE* err = stderr;
   bool err_is_terminal = false;  ///< a progress bar may be drawn
   std::size_t width = 100;       ///< columns for text
+  bool width_known = false;      ///< a terminal or COLUMNS says so: tables are made to fit
   bool utf8 = true;
   bool colour = false;  ///< standard output is a terminal that shows colours, and NO_COLOR is not set
 };

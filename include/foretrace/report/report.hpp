@@ -38,6 +38,7 @@ namespace foretrace::report {
 struct TextStyle {
   std::size_t width = 100;  ///< columns of the terminal; long names are shortened in the middle to fit
   bool utf8 = true;         ///< false: marks and bars in plain ASCII
+  bool all_columns = true;  ///< false: tables too wide for a narrow terminal leave out their least important columns
   std::size_t top = 10;     ///< rows shown of each long table; the rest is summed up in one line
 };
 

@@ -28,6 +28,9 @@ struct TaskFlops {
 TaskFlops task_flops(const SummaryInput& input, const std::vector<std::uint32_t>& gpu_tasks);
 FlopCount& operator+=(FlopCount& sum, const FlopCount& more);
 
+/// Samples and tokens of the step by the shapes of its operations; nothing where these leave a doubt.
+std::optional<StepBatch> batch_of_step(const SummaryInput& input);
+
 /// Breakdown, critical path, bounds, the step without the profiler.
 SimulatedStep summarise_simulation(const trace::Trace& trace, const ReplayedStep& analysis, std::optional<Ns> measured,
                                    const host::CpuPrior& prior);

@@ -25,6 +25,17 @@ void name_gaps(const trace::Trace& trace, const graph::Graph& g, SimulatedParts&
   }
 }
 
+void rates(SummaryReport& report) {
+  if (!report.batch) return;
+  const auto per_second = [](const std::optional<double>& count, Ns time) {
+    return count && time > 0 ? std::optional(*count * 1e9 / static_cast<double>(time)) : std::nullopt;
+  };
+  report.samples_per_s = per_second(report.batch->samples, report.step_duration());
+  const Ns unprofiled = report.simulated ? report.simulated->unprofiled.step : 0;
+  report.unprofiled_samples_per_s = per_second(report.batch->samples, unprofiled);
+  report.tokens_per_s = per_second(report.batch->tokens, unprofiled);
+}
+
 }  // namespace
 
 Result<SummaryReport> summarise(const trace::Trace& trace, const OpenStep& open, const SummaryOptions& options) {
@@ -39,12 +50,6 @@ Result<SummaryReport> summarise(const trace::Trace& trace, const OpenStep& open,
   for (const trace::Step& one : steps.steps) report.steps.push_back({one.name, one.number, one.duration()});
   report.chosen = open.index;
   report.chosen_by_user = options.step.has_value();
-  const auto per_second = [&](Ns duration) {
-    return options.samples && duration > 0 ? std::optional(*options.samples * 1e9 / static_cast<double>(duration))
-                                           : std::nullopt;
-  };
-  report.samples_per_s = per_second(step.duration());
-
   const ReplayedStep* replayed = open.replayed ? &*open.replayed : nullptr;
   if (replayed == nullptr) report.no_graph = open.replayed.error().message;
   const SummaryInput input{trace, step, replayed, !open.graphs.embedded()};
@@ -69,8 +74,14 @@ Result<SummaryReport> summarise(const trace::Trace& trace, const OpenStep& open,
     }
     report.simulated->startup = replayed->graph.notes.startup.time();
     report.simulated->steadiness = steadiness_text(replayed->graph);
-    report.unprofiled_samples_per_s = per_second(report.simulated->unprofiled.step);
   }
+  report.batch = batch_of_step(input);
+  if (options.samples) {
+    const std::optional<double> tokens =
+        report.batch && report.batch->samples == options.samples ? report.batch->tokens : std::nullopt;
+    report.batch = StepBatch{*options.samples, tokens, "--batch"};
+  }
+  rates(report);
   return report;
 }
 

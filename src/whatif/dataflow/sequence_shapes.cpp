@@ -19,10 +19,19 @@ std::int64_t times(std::int64_t length, double x) {
   return std::max<std::int64_t>(1, saturated(std::round(static_cast<double>(length) * x)));
 }
 
-// Positions that attention or recurrent layers run over.
-std::set<std::int64_t> sequence_sizes(const Model& m) {
+bool floating(const Argument& a) {
+  return a.type.find("loat") != std::string::npos || a.type == "c10::Half" || a.type == "double";
+}
+
+struct Lookup {
+  Shape table, indices;
+};
+
+}  // namespace
+
+std::set<std::int64_t> sequence_sizes(const work::Works& works) {
   std::set<std::int64_t> out;
-  for (const work::Work& w : m.works.rows) {
+  for (const work::Work& w : works.rows) {
     if (const auto* a = std::get_if<work::Attention>(&w.kind)) {
       out.insert(a->queries);
       out.insert(a->keys);
@@ -35,16 +44,6 @@ std::set<std::int64_t> sequence_sizes(const Model& m) {
   }
   return out;
 }
-
-bool floating(const Argument& a) {
-  return a.type.find("loat") != std::string::npos || a.type == "c10::Half" || a.type == "double";
-}
-
-struct Lookup {
-  Shape table, indices;
-};
-
-}  // namespace
 
 Result<SequenceShapes> SequenceShapes::find(const Model& m) {
   SequenceShapes out;
@@ -85,7 +84,7 @@ Result<SequenceShapes> SequenceShapes::find(const Model& m) {
                 "no sequence dimension is found: the step looks no tokens up in an embedding (an image's or a "
                 "signal's length is another change)");
   }
-  const std::set<std::int64_t> read = sequence_sizes(m);
+  const std::set<std::int64_t> read = sequence_sizes(m.works);
   for (const Lookup& l : lookups) {
     if (l.indices.size() != 2) continue;
     const auto [first, second] = std::pair(l.indices[0], l.indices[1]);

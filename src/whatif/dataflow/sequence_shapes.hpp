@@ -19,6 +19,9 @@
 
 namespace foretrace::whatif {
 
+/// Positions that attention or recurrent layers of a step run over.
+std::set<std::int64_t> sequence_sizes(const work::Works& works);
+
 class SequenceShapes {
  public:
   /// Declined, with the reason, where the step has no sequence.

@@ -5,6 +5,7 @@
 
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/memory/memory.hpp"
+#include "hardware/figures.hpp"
 #include "ranks/merge.hpp"
 #include "whatif/model/graph_facts.hpp"
 
