@@ -13,7 +13,6 @@
 #include "report/prediction_parts.hpp"
 #include "report/summary_parts.hpp"
 #include "report/text_table.hpp"
-#include "report/verdict.hpp"
 
 namespace foretrace::report {
 
