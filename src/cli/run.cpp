@@ -91,11 +91,9 @@ Status check_value(const Option& option, const std::string& value) {
     char* end = nullptr;
     number = std::strtod(value.c_str(), &end);
     if (value.empty() || *end != '\0' || !std::isfinite(number)) return wrong("a number");
-    // As for parameters of what-ifs: no time, memory or batch is larger, and products of larger ones overflow.
-    constexpr double kLargestNumber = 1e9;
-    if (std::abs(number) > kLargestNumber) return wrong(fmt::format("at most {:.0f}", kLargestNumber));
   }
   if (option.minimum && number < *option.minimum) return wrong(fmt::format("at least {}", *option.minimum));
+  if (option.maximum && number > *option.maximum) return wrong(fmt::format("at most {:.0f}", *option.maximum));
   if (!option.choices.empty() &&
       std::find(option.choices.begin(), option.choices.end(), value) == option.choices.end()) {
     return wrong(fmt::format("one of {}", fmt::join(option.choices, ", ")), did_you_mean(value, option.choices));

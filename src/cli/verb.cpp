@@ -79,7 +79,9 @@ Option top_option() {
 }
 
 Option batch_option() {
-  return option(kNumber, "batch", "N", "", "samples in the traced step, to print samples per second").at_least(1);
+  return option(kNumber, "batch", "N", "", "samples in the traced step, to print samples per second")
+      .at_least(1)
+      .at_most(1e9);  // as for batch:x= and other numbers of what-ifs
 }
 
 Option residuals_option() {

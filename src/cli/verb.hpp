@@ -38,8 +38,9 @@ struct Option {
   char letter = 0;                               ///< 'o' for -o; 0 when there is none
   std::vector<std::string> choices = {};         ///< the only values allowed, when not empty
   std::optional<double> minimum = std::nullopt;  ///< of numbers
-  std::vector<std::string> suggestions = {};     ///< values the shell offers; others are allowed
-  bool repeats = false;                          ///< may be given several times
+  std::optional<double> maximum = std::nullopt;
+  std::vector<std::string> suggestions = {};  ///< values the shell offers; others are allowed
+  bool repeats = false;                       ///< may be given several times
 
   Option letter_is(char c) && {
     letter = c;
@@ -47,6 +48,10 @@ struct Option {
   }
   Option at_least(double least) && {
     minimum = least;
+    return std::move(*this);
+  }
+  Option at_most(double most) && {
+    maximum = most;
     return std::move(*this);
   }
   Option one_of(std::vector<std::string> all) && {
