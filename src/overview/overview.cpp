@@ -57,7 +57,11 @@ void predict_changes(Overview& o, std::vector<Use> asked, const OverviewOptions&
   o.stack_was_asked = !asked.empty();
   o.stack = changes_to_stack(o, std::move(asked));
   predict_stack(o);
-  o.predicted = analysis::replay_step(o.best ? std::move(o.best->graph) : base.model.graph);
+  if (o.best) {
+    o.predicted = analysis::replay_step(std::move(o.best->graph));
+  } else {
+    o.predicted = analysis::replay_step(base.model.graph);
+  }
 }
 
 // Other GPUs, more workers, sliders. What cannot be answered is left out.

@@ -19,7 +19,6 @@ namespace {
 using graph::Graph;
 using graph::GraphLane;
 using graph::TaskKind;
-using ranks::JobGraph;
 using ranks::Rendezvous;
 
 class Writer {
