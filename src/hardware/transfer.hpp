@@ -47,10 +47,11 @@ Cost transfer(double measured_ns, double operation_ns, const work::Work& work, c
 
 /// What a kernel moves, in bytes.
 struct Moved {
-  Moved(double all, double just_written = 0)
-      : bytes(all), hot(just_written) {}  // NOLINT: most callers have bytes alone
-  double bytes = 0;                       ///< 0: not known
-  double hot = 0;                         ///< of those, what the kernel before it wrote: read from L2 as far as it fits
+  // Most callers have bytes alone.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Moved(double all, double just_written = 0) : bytes(all), hot(just_written) {}
+  double bytes = 0;  ///< 0: not known
+  double hot = 0;    ///< of those, what the kernel before it wrote: read from L2 as far as it fits
 };
 
 /// Of what a kernel of a step reads, what the kernel before it wrote: one operand, whole. Parameters, their gradients and an optimizer's state
