@@ -31,7 +31,7 @@ struct TransferContext {
   static constexpr std::size_t kKinds = 5;
   std::array<double, kKinds> common = {};  ///< mean of log(measured / model) by kind of product, weighted by time
   double streaming_gbs = 0;        ///< what element-wise kernels of this step reach; 0: what the device file says
-  bool alone = false;  ///< kernels were measured one by one: none wrote what the next one reads
+  bool alone = false;              ///< kernels were measured one by one: none wrote what the next one reads
   const Tables* tables = nullptr;  ///< null: those compiled in. Others were fitted without one GPU
 
   /// Fills both from the operations of a step and what each took.
@@ -47,7 +47,9 @@ Cost transfer(double measured_ns, double operation_ns, const work::Work& work, c
 
 /// What a kernel moves, in bytes.
 struct Moved {
-  Moved(double all, double just_written = 0) : bytes(all), hot(just_written) {}  // NOLINT: most callers have bytes alone
+  // Most callers have bytes alone.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Moved(double all, double just_written = 0) : bytes(all), hot(just_written) {}
   double bytes = 0;  ///< 0: not known
   double hot = 0;    ///< of those, what the kernel before it wrote: read from L2 as far as it fits
 };

@@ -11,7 +11,8 @@ namespace foretrace::hardware {
 
 double row_kernel_us(double measured_us, double part, const work::Work& work, const KernelShape& shape,
                      const Device& from, const Device& to, const TransferContext& context) {
-  const double same = same_kernel_us(measured_us, {work.bytes() * part, just_written(work) * part}, shape, from, to, context.streaming_gbs);
+  const double same = same_kernel_us(measured_us, {work.bytes() * part, just_written(work) * part}, shape, from, to,
+                                     context.streaming_gbs);
   const bool by_law = std::holds_alternative<Rows>(work.kind) || std::holds_alternative<Gather>(work.kind) ||
                       std::holds_alternative<Pooling>(work.kind);
   if (!by_law) return same;

@@ -56,9 +56,7 @@ class Pace {
     const double bent = (1 + std::pow(pace / p_.slack, kBend)) / (1 + std::pow(1 / p_.slack, kBend));
     return pace * std::pow(bent, -0.5 / kBend);  // 1 at a pace of 1
   }
-  [[nodiscard]] double missed_slope(double pace) const {
-    return 1 - 0.5 / (1 + std::pow(pace / p_.slack, -kBend));
-  }
+  [[nodiscard]] double missed_slope(double pace) const { return 1 - 0.5 / (1 + std::pow(pace / p_.slack, -kBend)); }
   [[nodiscard]] double computed(double pace) const { return arithmetic_ * std::pow(pace, p_.sharp); }
 
   double memory_, arithmetic_;

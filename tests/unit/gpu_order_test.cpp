@@ -38,14 +38,21 @@ void holds(const Order& order) {
 }
 
 TEST(GpuOrder, Resnet50InMixedPrecision) {
-  holds({"examples/resnet50-h200.json.gz", {"amp", "batch:x=0.5"}, {"RTX-4090", "RTX-4080", "RTX-3090", "RTX-4070-Ti", "RTX-3080"}});
-  holds({"examples/resnet50-h200.json.gz", {"amp"}, {"H200-SXM", "H100-SXM5", "A100-SXM4-80GB", "V100-SXM2-32GB", "T4"}});
+  holds({"examples/resnet50-h200.json.gz",
+         {"amp", "batch:x=0.5"},
+         {"RTX-4090", "RTX-4080", "RTX-3090", "RTX-4070-Ti", "RTX-3080"}});
+  holds(
+      {"examples/resnet50-h200.json.gz", {"amp"}, {"H200-SXM", "H100-SXM5", "A100-SXM4-80GB", "V100-SXM2-32GB", "T4"}});
   holds({"examples/resnet50-h200.json.gz", {"amp"}, {"RTX-4090", "RTX-4080", "RTX-3090"}});
 }
 
 TEST(GpuOrder, TransformersInBf16) {
-  holds({"data/h200-more/llama_w4.amp.json.gz", {}, {"B200", "H200-SXM", "H100-SXM5", "A100-SXM4-80GB", "A100-SXM4-40GB"}});
-  holds({"data/h200-more/bert_l8.base.json.gz", {"amp:dtype=bf16"}, {"H100-SXM5", "A100-SXM4-80GB", "L40S", "A10", "L4"}});
+  holds({"data/h200-more/llama_w4.amp.json.gz",
+         {},
+         {"B200", "H200-SXM", "H100-SXM5", "A100-SXM4-80GB", "A100-SXM4-40GB"}});
+  holds({"data/h200-more/bert_l8.base.json.gz",
+         {"amp:dtype=bf16"},
+         {"H100-SXM5", "A100-SXM4-80GB", "L40S", "A10", "L4"}});
 }
 
 }  // namespace

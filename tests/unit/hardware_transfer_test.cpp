@@ -162,10 +162,10 @@ TEST(Transfer, WhatWasJustWrittenIsReadFromL2) {
     return (same_kernel_us(us, {bytes, hot}, shape, small, large) - 1) / (us - 1);
   };
   const double by_bandwidth = small.streaming_gbs() / large.streaming_gbs();
-  EXPECT_NEAR(ratio(1e9, 5e8), by_bandwidth, 0.05);    // does not fit into 64 MB
-  EXPECT_NEAR(ratio(30e6, 0), by_bandwidth, 0.05);     // fits, and was not written before it
-  EXPECT_LT(ratio(30e6, 15e6), 0.7 * by_bandwidth);    // half of it comes out of L2 there, and of memory here
-  EXPECT_GT(ratio(30e6, 15e6), 0.45 * by_bandwidth);   // the other half does not
+  EXPECT_NEAR(ratio(1e9, 5e8), by_bandwidth, 0.05);   // does not fit into 64 MB
+  EXPECT_NEAR(ratio(30e6, 0), by_bandwidth, 0.05);    // fits, and was not written before it
+  EXPECT_LT(ratio(30e6, 15e6), 0.7 * by_bandwidth);   // half of it comes out of L2 there, and of memory here
+  EXPECT_GT(ratio(30e6, 15e6), 0.45 * by_bandwidth);  // the other half does not
   EXPECT_LT(ratio(60e6, 30e6), ratio(120e6, 60e6));
 }
 

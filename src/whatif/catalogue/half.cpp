@@ -53,7 +53,8 @@ const Registered kRegistered(
     {.name = "half",
      .about = "weights in half precision: model.half(), or a pure bf16 step",
      .parameters = {{"dtype", "the half type", "bf16", {"bf16", "fp16"}}},
-     .assumes = "parameters, gradients, optimizer state and activations in the half type; no autocast, no gradient scaler",
+     .assumes =
+         "parameters, gradients, optimizer state and activations in the half type; no autocast, no gradient scaler",
      .source = "torch.nn.Module.to; PyTorch's kernels take the type of their inputs",
      .not_modelled = "whether the training still converges; operations that the program itself keeps in FP32",
      .needs = {Need::kShapes},
