@@ -24,6 +24,14 @@
 #include "foretrace/base/types.hpp"
 #include "foretrace/trace/trace.hpp"
 
+namespace foretrace::trace {
+
+/// Fixed latencies of a GPU and its driver, and those of the reference device (src/trace/latencies.hpp).
+struct Latencies;
+const Latencies& default_latencies();
+
+}  // namespace foretrace::trace
+
 namespace foretrace::graph {
 
 enum class TaskKind : std::uint8_t {

@@ -253,10 +253,6 @@ struct DeviceProperties {
   std::int64_t shared_memory_per_sm = kAbsent;
 };
 
-/// Fixed latencies of a GPU and its driver, and those of the reference device (src/trace/latencies.hpp).
-struct Latencies;
-const Latencies& default_latencies();
-
 struct DistributedInfo {
   bool present = false;
   std::int64_t rank = kAbsent;
@@ -270,6 +266,17 @@ struct Category {
   StringId name;  ///< as spelled; empty for events without one
   EventKind kind = EventKind::kOther;
 };
+
+/// The side table a kind uses; importers and Trace agree through this.
+enum class SideTable : std::uint8_t { kNone, kOp, kPython, kMemory, kSync, kCopy };
+constexpr SideTable side_table(EventKind kind) {
+  using enum EventKind;
+  if (kind == kOp || kind == kAnnotation) return SideTable::kOp;
+  if (kind == kPython) return SideTable::kPython;
+  if (kind == kMemory) return SideTable::kMemory;
+  if (kind == kSync || kind == kCudaEvent) return SideTable::kSync;
+  return kind == kMemcpy || kind == kMemset ? SideTable::kCopy : SideTable::kNone;
+}
 
 struct Trace {
   std::string path;
@@ -304,11 +311,11 @@ struct Trace {
     return strings[categories[events.category[e]].name];
   }
   [[nodiscard]] Ns end(std::size_t e) const { return events.start[e] + events.duration[e]; }
-  [[nodiscard]] const OpIds* op(std::size_t e) const { return side(op_ids, e); }
-  [[nodiscard]] const PythonIds* python(std::size_t e) const { return side(python_ids, e); }
-  [[nodiscard]] const MemoryIds* memory(std::size_t e) const { return side(memory_ids, e); }
-  [[nodiscard]] const SyncIds* sync(std::size_t e) const { return side(sync_ids, e); }
-  [[nodiscard]] const CopyIds* copy(std::size_t e) const { return side(copy_ids, e); }
+  [[nodiscard]] const OpIds* op(std::size_t e) const { return side(op_ids, SideTable::kOp, e); }
+  [[nodiscard]] const PythonIds* python(std::size_t e) const { return side(python_ids, SideTable::kPython, e); }
+  [[nodiscard]] const MemoryIds* memory(std::size_t e) const { return side(memory_ids, SideTable::kMemory, e); }
+  [[nodiscard]] const SyncIds* sync(std::size_t e) const { return side(sync_ids, SideTable::kSync, e); }
+  [[nodiscard]] const CopyIds* copy(std::size_t e) const { return side(copy_ids, SideTable::kCopy, e); }
   [[nodiscard]] const KernelLaunch* launch(std::size_t e) const { return args.launch(events.args[e]); }
   /// Raw JSON of a top-level metadata key, empty when absent.
   [[nodiscard]] std::string_view metadata_value(std::string_view key) const;
@@ -320,49 +327,10 @@ struct Trace {
  private:
   /// The kind decides which table `side` points into; asking for the wrong one gives nullptr.
   template <class T>
-  const T* side(const Column<T>& table, std::size_t e) const;
-};
-
-/// The side table a kind uses; importers and Trace agree through this.
-enum class SideTable : std::uint8_t { kNone, kOp, kPython, kMemory, kSync, kCopy };
-constexpr SideTable side_table(EventKind kind) {
-  switch (kind) {
-    case EventKind::kOp:
-    case EventKind::kAnnotation:
-      return SideTable::kOp;
-    case EventKind::kPython:
-      return SideTable::kPython;
-    case EventKind::kMemory:
-      return SideTable::kMemory;
-    case EventKind::kSync:
-    case EventKind::kCudaEvent:
-      return SideTable::kSync;
-    case EventKind::kMemcpy:
-    case EventKind::kMemset:
-      return SideTable::kCopy;
-    default:
-      return SideTable::kNone;
+  const T* side(const Column<T>& table, SideTable of, std::size_t e) const {
+    return events.side[e] == kNone || side_table(kind(e)) != of ? nullptr : &table[events.side[e]];
   }
-}
-template <class T>
-constexpr SideTable kSideTableOf = SideTable::kNone;
-template <>
-inline constexpr SideTable kSideTableOf<OpIds> = SideTable::kOp;
-template <>
-inline constexpr SideTable kSideTableOf<PythonIds> = SideTable::kPython;
-template <>
-inline constexpr SideTable kSideTableOf<MemoryIds> = SideTable::kMemory;
-template <>
-inline constexpr SideTable kSideTableOf<SyncIds> = SideTable::kSync;
-template <>
-inline constexpr SideTable kSideTableOf<CopyIds> = SideTable::kCopy;
-
-template <class T>
-const T* Trace::side(const Column<T>& table, std::size_t e) const {
-  const std::uint32_t row = events.side[e];
-  if (row == kNone || side_table(kind(e)) != kSideTableOf<T>) return nullptr;
-  return &table[row];
-}
+};
 
 // Steps: training iterations (or batches of a serving engine) found in a trace, and how they were found.
 //
