@@ -14,6 +14,7 @@
 #include "host/step_spread.hpp"
 #include "whatif/model/simulate_model.hpp"
 #include "whatif/predict/deviations.hpp"
+#include "whatif/predict/other_gpu.hpp"
 #include "whatif/predict/predictor.hpp"
 
 namespace foretrace::whatif {
@@ -262,6 +263,7 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
                          std::log1p(static_cast<double>(startup.unsure) / static_cast<double>(today)),
                          "start-up work was taken out of the step, and more of it may be start-up");
   }
+  widen_to_learnt(deviations, changed, base);
   widen_to_baseline(deviations, g, base);
   widen_to_recorded_steps(deviations, step, base);
   return deviations.finish();
