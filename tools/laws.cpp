@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "foretrace/hardware/device.hpp"
+#include "hardware/board_power.hpp"
 #include "hardware/conv_algorithm.hpp"
 #include "hardware/cost_attention.hpp"
 #include "hardware/cost_product.hpp"
@@ -73,8 +74,7 @@ Law product_law(const std::string& kind, const std::string& parameters, const De
   }
   x.dtype = dtype_named(kind, device);
   return [x, device, weights = sets.of(x.kind, device)](Row r) mutable {
-    Device limited = device;
-    limited.power_w *= r[6];
+    const Device limited = with_power(device, r[6]);
     x.batch = r[0], x.m = r[1], x.n = r[2], x.k = r[3], x.element_bytes = r[4], x.bytes = r[5];
     if (r.size() > 7) {
       x.images = r[7], x.channels = r[8], x.height = x.width = r[9];

@@ -49,7 +49,7 @@ Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& ste
   f.measured_refused = std::move(measured.refused);
   FORETRACE_TRY(b.model, make_model(trace, step, graph, f.replayed, f.measured, measured.prior));
   f.device = b.model.device.name;
-  f.memory_gb = b.model.device.memory_gb;
+  f.memory_gb = b.model.device.reported_gb;
   f.unprofiled = b.model.base.step;
   f.unprofiled_low = b.model.base.low;
   f.unprofiled_high = b.model.base.high;

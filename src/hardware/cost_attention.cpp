@@ -63,9 +63,12 @@ double attention_us(const Work& w, const Attention& a, const Laws& laws, const D
 }
 
 double attention_ratio(const Work& w, const Attention& a, const Laws& laws, const Device& from, const Device& to) {
-  const AttentionWeights* both = laws.attention(attention_kind(w, a), from, to);
-  const double here = law_us(w, a, both, from);
-  return here > 0 ? law_us(w, a, both, to) / here : 0;
+  const std::string kind = attention_kind(w, a);
+  // Another vendor's library has other kernels: each by its own parameters.
+  const bool apart = from.vendor != to.vendor;
+  const AttentionWeights* const both = apart ? nullptr : laws.attention(kind, from, to);
+  const double here = law_us(w, a, apart ? laws.attention(kind, from) : both, from);
+  return here > 0 ? law_us(w, a, apart ? laws.attention(kind, to) : both, to) / here : 0;
 }
 
 }  // namespace foretrace::hardware

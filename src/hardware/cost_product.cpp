@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <set>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "base/data_files.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
+#include "hardware/board_power.hpp"
 
 namespace foretrace::hardware {
 
@@ -42,24 +42,6 @@ Dtype multiplied_in(Dtype dtype, const Device& d) {
   }
 }
 
-// How energy per multiplication falls with the width of transistors, against 12 nm: in proportion, and more for tensor cores from some width
-// on (devices/defaults.csv); FP32 products reach 20 W per TFLOP/s on V100 and T4; BF16 ones 2.7 on a V100S, 1.56 on an
-// A100, 0.87 on an H100, 0.62 on a B200. Above 12 nm (Pascal) parameters say it of all products.
-double node_factor(bool tensor, const ProductWeights& p, const Device& d) {
-  const double nm = architecture_of(d).process_nm;
-  if (nm > 12) return std::pow(nm / 12, p.shrink);
-  if (!tensor) return nm / 12;
-  const DeviceDefaults& defaults = device_defaults();
-  return std::pow(std::min(nm, defaults.tensor_node) / 12, defaults.tensor_power) *
-         std::max(1.0, nm / defaults.tensor_node);
-}
-
-// W per TFLOP/s. TF32 moves twice the bits of half precision for each multiplication, FP8 half as many.
-double energy_of(Dtype dtype, const ProductWeights& p, const Device& d) {
-  const double bits = dtype == Dtype::kTf32 ? 2.0 : dtype == Dtype::kFp8 ? 0.5 : 1.0;
-  return p.energy * bits * node_factor(on_tensor_cores(dtype), p, d);
-}
-
 constexpr double kNarrow = 128;  // FLOP per clock of an SM with 64 lanes, by definition two a lane
 
 // How many operands an SM's arithmetic asks for, against what it can load. SMs of 128 lanes load no more in a clock than those of 64 and
@@ -78,7 +60,7 @@ double width_of(Dtype dtype, const Device& d) {
 constexpr std::array<std::string_view, kProductKinds> kKindNames = {"half", "fp32", "fp32-batched", "conv", "tf32"};
 
 using Field = double ProductWeights::*;
-constexpr std::array<std::pair<std::string_view, Field>, 24> kFields = {{
+constexpr std::array<std::pair<std::string_view, Field>, 22> kFields = {{
     {"transform", &ProductWeights::transform},
     {"start", &ProductWeights::start},
     {"pad", &ProductWeights::pad},
@@ -94,8 +76,6 @@ constexpr std::array<std::pair<std::string_view, Field>, 24> kFields = {{
     {"hit", &ProductWeights::hit},
     {"blend", &ProductWeights::blend},
     {"split", &ProductWeights::split},
-    {"energy", &ProductWeights::energy},
-    {"shrink", &ProductWeights::shrink},
     {"host", &ProductWeights::host},
     {"carry_other", &ProductWeights::carry_other},
     {"common_known", &ProductWeights::common_known},
@@ -205,10 +185,11 @@ namespace {
 
 double one_product_us(const Product& x, const ProductWeights& p, const Device& d) {
   const double clock = clock_of(d);
-  const double per_sm = d.flops_per_clock(x.dtype) * clock * p.share;
-  const double peak_rate = d.tflops(x.dtype) * p.share * 1e6;
-  const double power_rate = d.power_w > 0 && p.energy > 0 ? d.power_w / energy_of(x.dtype, p, d) * 1e6
-                                                          : std::numeric_limits<double>::infinity();
+  const double peak = d.tflops(x.dtype) * p.share;
+  // A board that holds more than its rated clock does so in every kernel.
+  const double boost = std::max(1.0, clock_share(x.dtype, 0, d));
+  const bool convolution = x.kind == ProductKind::kConv;  // in FP32 they reach half of what products do
+  const double per_sm = d.flops_per_clock(x.dtype) * clock * p.share * boost;
   const double width = width_of(x.dtype, d);
   const bool tensor = on_tensor_cores(x.dtype);
   const double traffic = x.bytes > 0 ? x.bytes : x.element_bytes * x.batch * (x.m * x.n + x.m * x.k + x.k * x.n);
@@ -233,7 +214,9 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
     const double rows = p.pad * std::ceil(x.m / tm) + (1 - p.pad) * x.m / tm;
     const double columns = p.pad * std::ceil(x.n / tn) + (1 - p.pad) * x.n / tn;
     const double count = x.batch * rows * columns;
-    const double whole = 2 * count * tm * tn * x.k * std::max(wide / peak_rate, loss / power_rate);
+    const double reached = peak / wide;
+    const double held = convolution ? clock_at_limit(x.dtype, reached, d) : clock_share(x.dtype, reached, d);
+    const double whole = 2 * count * tm * tn * x.k / (reached * held * 1e6);
     least_whole = std::min(least_whole, whole);
     tiles[many++] = {2 * tm * tn, wide, begin, whole, count, std::min(tm, x.m) + std::min(tn, x.n)};
   }

@@ -32,7 +32,7 @@ std::string_view to_string(ProductKind kind);
 /// One set of parameters; tools/laws.py says what each means and between which bounds it was looked for.
 struct ProductWeights {
   double start = 0, pad = 0, share = 1, traffic = 0, start_k = 0, fill = 0, step = 0, load = 1, round = 0, memory = 1,
-         cache = 0, hit = 0, blend = 2, split = 0, energy = 0, shrink = 0;
+         cache = 0, hit = 0, blend = 2, split = 0;
   double transform = 0;    ///< of convolutions: traffic of a Winograd algorithm's transforms
   double host = 0;         ///< of the tables only: share of the host's floor that adds to a kernel
   double carry_other = 0;  ///< share of what the model misses on the origin that an unlike target misses too

@@ -21,6 +21,8 @@ namespace foretrace::hardware {
 
 namespace {
 
+constexpr double kGibibyte = 1.073741824;  // 10^9 bytes
+constexpr double kMostSustained = 2;       // no card runs at twice its rated clock: a guard against percentages
 constexpr std::string_view kHint = "docs/internals/adding-a-device.md shows the form of a device file";
 
 tl::unexpected<Error> bad_file(const std::string& file, std::string message) {
@@ -49,9 +51,9 @@ double pcie_gbs_of(double generation) {
 Status check_keys(const TomlTable& t, const std::string& origin) {
   using enum TomlType;
   static const std::vector<TomlKey> kTop = {
-      {"driver_names", kTexts}, {"architecture", kText}, {"vendor", kText},
-      {"compute", kTable},      {"tflops", kTable},      {"memory", kTable},
-      {"link", kTable},         {"board", kTable},       {"recognised_only", kFlag}};
+      {"driver_names", kTexts},   {"architecture", kText}, {"vendor", kText}, {"compute", kTable},
+      {"tflops", kTable},         {"memory", kTable},      {"link", kTable},  {"board", kTable},
+      {"recognised_only", kFlag}, {"sustained", kTable}};
   static const std::vector<std::pair<std::string_view, std::vector<TomlKey>>> kTables = {
       {"compute",
        {{"capability", kText},
@@ -62,7 +64,8 @@ Status check_keys(const TomlTable& t, const std::string& origin) {
         {"shared_kb_per_sm"},
         {"blocks_per_sm"}}},
       {"tflops", {{"fp32"}, {"fp32_matrix"}, {"tf32"}, {"fp16"}, {"bf16"}}},
-      {"memory", {{"gb"}, {"bandwidth_gbs"}, {"achievable_bandwidth"}, {"l2_mb"}}},
+      {"memory", {{"gb"}, {"reported_gb"}, {"bandwidth_gbs"}, {"achievable_bandwidth"}, {"l2_mb"}}},
+      {"sustained", {{"fp32"}, {"tf32"}, {"half"}}},
       {"link", {{"pcie_generation"}, {"pcie_gbs"}, {"nvlink_gbs"}}},
       {"board", {{"power_w"}, {"usd_per_hour"}, {"price_source", kText}, {"source", kText}}}};
   const TomlForm form{"a device file", origin, std::string(kHint)};
@@ -83,6 +86,7 @@ const DeviceDefaults& device_defaults() {
   static const DeviceDefaults kDefaults = [] {
     DeviceDefaults u;
     const std::pair<std::string_view, double*> places[] = {{"bandwidth_share", &u.bandwidth_share},
+                                                           {"reported_share", &u.reported_share},
                                                            {"pcie_share", &u.pcie_share},
                                                            {"tensor_power", &u.tensor_power},
                                                            {"tensor_node", &u.tensor_node}};
@@ -98,7 +102,8 @@ bool same_device(const Device& a, const Device& b) {
          a.achievable_bandwidth == b.achievable_bandwidth && a.tflops_fp32 == b.tflops_fp32 &&
          a.tflops_fp32_matrix == b.tflops_fp32_matrix && a.tflops_tf32 == b.tflops_tf32 &&
          a.tflops_fp16 == b.tflops_fp16 && a.tflops_bf16 == b.tflops_bf16 && a.l2_mb == b.l2_mb &&
-         a.power_w == b.power_w && a.pcie_gbs == b.pcie_gbs;
+         a.power_w == b.power_w && a.sustained_fp32 == b.sustained_fp32 && a.sustained_tf32 == b.sustained_tf32 &&
+         a.sustained_half == b.sustained_half && a.pcie_gbs == b.pcie_gbs;
 }
 
 double Device::tflops(work::Dtype dtype) const {
@@ -129,7 +134,7 @@ Result<Device> parse_device(std::string_view text, std::string name, const std::
   FORETRACE_TRY(const TomlTable t, parse_toml(text, origin, std::string(kHint)));
   FORETRACE_TRY_VOID(check_keys(t, origin));
   const TomlTable &compute = t.table("compute"), &tflops = t.table("tflops"), &memory = t.table("memory");
-  const TomlTable &link = t.table("link"), &board = t.table("board");
+  const TomlTable &link = t.table("link"), &board = t.table("board"), &sustained = t.table("sustained");
   const auto number = [](const TomlTable& table, std::string_view key) {
     const double value = table.number(key).value_or(0);
     return std::isfinite(value) ? value : 0;  // TOML knows inf and nan
@@ -163,12 +168,16 @@ Result<Device> parse_device(std::string_view text, std::string name, const std::
   d.tflops_fp16 = number(tflops, "fp16");
   d.tflops_bf16 = number(tflops, "bf16");
   d.memory_gb = number(memory, "gb");
+  d.reported_gb = memory.number("reported_gb").value_or(d.memory_gb * device_defaults().reported_share * kGibibyte);
   d.bandwidth_gbs = number(memory, "bandwidth_gbs");
   d.achievable_bandwidth = memory.number("achievable_bandwidth").value_or(device_defaults().bandwidth_share);
   d.l2_mb = number(memory, "l2_mb");
   d.pcie_gbs = link.number("pcie_gbs").value_or(pcie_gbs_of(number(link, "pcie_generation")));
   d.nvlink_gbs = number(link, "nvlink_gbs");
   d.power_w = number(board, "power_w");
+  d.sustained_fp32 = number(sustained, "fp32");
+  d.sustained_tf32 = number(sustained, "tf32");
+  d.sustained_half = number(sustained, "half");
   d.usd_per_hour = number(board, "usd_per_hour");
   d.price_source = board.text("price_source").value_or("");
   d.source = board.text("source").value_or("");
@@ -184,6 +193,13 @@ Result<Device> parse_device(std::string_view text, std::string name, const std::
   if (!(d.achievable_bandwidth > 0 && d.achievable_bandwidth <= 1)) {
     return bad_file(origin, "memory.achievable_bandwidth is a share of the peak: above 0, at most 1");
   }
+  for (const double share : {d.sustained_fp32, d.sustained_tf32, d.sustained_half}) {
+    if (share < 0 || share > kMostSustained) {
+      return bad_file(origin,
+                      fmt::format("a share of `sustained` is one of clock_mhz: above 0, at most {:g}", kMostSustained));
+    }
+  }
+  if (!(d.reported_gb > 0)) return bad_file(origin, "memory.reported_gb is not a positive number");
   if (d.source.empty()) return bad_file(origin, "board.source is missing: every file says where its figures come from");
   if (d.usd_per_hour > 0 && d.price_source.empty()) {
     return bad_file(origin, "board.usd_per_hour without board.price_source: a price needs a date and a source");

@@ -20,7 +20,7 @@ namespace {
 void adopt(Device& d, const trace::DeviceProperties& p) {
   if (d.vendor == "amd" && p.total_memory_bytes > 0 && p.sm_count > 0 && p.sm_count < d.sm_count) {
     // Cards of two dies are two devices to HIP, each with its half of the memory.
-    const double share = std::min(1.0, static_cast<double>(p.total_memory_bytes) / 1e9 / d.memory_gb);
+    const double share = std::min(1.0, static_cast<double>(p.total_memory_bytes) / 1e9 / d.reported_gb);
     d.bandwidth_gbs *= share;
     d.l2_mb *= share;
   }
@@ -33,7 +33,7 @@ void adopt(Device& d, const trace::DeviceProperties& p) {
     d.tflops_bf16 *= share;
     d.sm_count = d.rated_sms = static_cast<int>(p.sm_count);
   }
-  if (p.total_memory_bytes > 0) d.memory_gb = static_cast<double>(p.total_memory_bytes) / 1e9;
+  if (p.total_memory_bytes > 0) d.memory_gb = d.reported_gb = static_cast<double>(p.total_memory_bytes) / 1e9;
   if (p.max_threads_per_sm > 0) d.threads_per_sm = static_cast<int>(p.max_threads_per_sm);
   if (p.registers_per_sm > 0) d.registers_per_sm = static_cast<int>(p.registers_per_sm);
   if (p.shared_memory_per_sm > 0) d.shared_kb_per_sm = static_cast<double>(p.shared_memory_per_sm) / 1024;
@@ -145,7 +145,7 @@ Result<DeviceMatch> device_of(const trace::Trace& trace, const std::vector<Devic
     const double off =
         (architecture.empty() && d.compute_minor != p.compute_minor ? 0.1 : 0.0) +
         std::abs(std::log(static_cast<double>(p.sm_count) / d.sm_count)) +
-        (p.total_memory_bytes > 0 ? std::abs(std::log(static_cast<double>(p.total_memory_bytes) / 1e9 / d.memory_gb))
+        (p.total_memory_bytes > 0 ? std::abs(std::log(static_cast<double>(p.total_memory_bytes) / 1e9 / d.reported_gb))
                                   : 0.0);
     if (off < nearest) {
       nearest = off;

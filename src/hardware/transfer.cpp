@@ -215,8 +215,8 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     Cost cost;
     if (const auto* attention = std::get_if<work::Attention>(&work.kind)) {
       const double ratio = attention_ratio(work, *attention, context.parameters().laws(), from, to);
-      cost =
-          law_transfer(operation_ns, ratio, work.backward ? spreads().unmeasured : spreads().attention, work, from, to);
+      const bool measured = !work.backward && from.vendor == to.vendor;
+      cost = law_transfer(operation_ns, ratio, measured ? spreads().attention : spreads().unmeasured, work, from, to);
     } else if (const auto* rnn = std::get_if<Recurrent>(&work.kind)) {
       cost = recurrent_transfer(operation_ns, work, *rnn, from, to, context);
     } else if (work.strict_ns > 0 && work.dtype == Dtype::kTf32 && !depthwise) {

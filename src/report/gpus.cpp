@@ -25,7 +25,7 @@ std::string money(const std::optional<double>& usd, int digits) {
 
 std::string memory_cell(const analysis::GpuPrediction& g) {
   if (!g.prediction.peak_bytes) return "-";
-  const double share = 100.0 * static_cast<double>(*g.prediction.peak_bytes) / (g.device.memory_gb * 1e9);
+  const double share = 100.0 * static_cast<double>(*g.prediction.peak_bytes) / (g.device.reported_gb * 1e9);
   return g.fits == false ? "does not fit" : fmt::format("{:.0f} %", share);
 }
 
@@ -163,7 +163,7 @@ std::string to_json(const analysis::GpusReport& r) {
     json.member("price_source", g.price_source).member("price_age", g.price_age);
     json.member("watts", g.device.power_w).member("kwh_per_1k_steps", g.kwh_per_1k_steps);
     json.member("gpu_share", g.gpu_share).member("cpu_bound", g.cpu_bound);
-    json.member("peak_bytes", p.peak_bytes).member("memory_bytes", g.device.memory_gb * 1e9);
+    json.member("peak_bytes", p.peak_bytes).member("memory_bytes", g.device.reported_gb * 1e9);
     write_trust(json, p);
   });
   json.end_object();

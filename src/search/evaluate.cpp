@@ -14,8 +14,8 @@ using whatif::Prediction;
 using whatif::Use;
 
 std::optional<std::int64_t> memory_limit(const whatif::Model& model, std::optional<std::int64_t> asked) {
-  if (asked || model.device.memory_gb <= 0) return asked;
-  return static_cast<std::int64_t>(model.device.memory_gb * 1e9) - hardware::kDriverBytes;
+  if (asked || model.device.reported_gb <= 0) return asked;
+  return static_cast<std::int64_t>(model.device.reported_gb * 1e9) - hardware::kDriverBytes;
 }
 
 Result<std::vector<Use>> all_uses(const whatif::Model& model, const Strategy& strategy) {

@@ -9,6 +9,7 @@
 //   streams GB_PER_S                                                      -> nothing; what streaming kernels reach on the origin, 0: its file's
 //   same_kernel ORIGIN TARGET bytes blocks threads measured_us                -> transferred us
 //   attention ORIGIN TARGET batch heads kv_heads queries head_size measured_us  -> transferred us, causal, BF16, forward
+//   attention_law DEVICE batch heads queries head_size causal backward          -> us by the law, BF16
 //
 // Behind a product's and an attention's answer stands sigma, the spread of log time that the band is made of.
 //
@@ -25,6 +26,8 @@
 #include <sstream>
 #include <string>
 
+#include "hardware/board_power.hpp"
+#include "hardware/cost_attention.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/tables.hpp"
 #include "hardware/transfer.hpp"
@@ -47,13 +50,15 @@ const Device& device(const std::string& asked) {
     std::cerr << found.error().to_string() << '\n';
     std::exit(2);
   }
-  found->power_w *= power_factor;
-  return seen.emplace(name, std::move(*found)).first->second;
+  return seen.emplace(name, with_power(std::move(*found), power_factor)).first->second;
 }
 
 Work work_of(const std::string& kind, double batch, double m, double n, double k) {
   const auto whole = [](double x) { return static_cast<std::int64_t>(x); };
-  const Dtype dtype = kind == "half" ? Dtype::kBf16 : kind == "fp16" ? Dtype::kFp16 : Dtype::kFp32;
+  const Dtype dtype = kind == "half"   ? Dtype::kBf16
+                      : kind == "fp16" ? Dtype::kFp16
+                      : kind == "tf32" ? Dtype::kTf32
+                                       : Dtype::kFp32;
   Work w = gemm_work(whole(batch), whole(m), whole(n), whole(k), dtype);
   return w;
 }
@@ -143,6 +148,13 @@ int main(int argc, char** argv) {
       in >> origin >> target >> bytes >> shape.blocks >> shape.threads >> us;
       fmt::format_to(std::back_inserter(out), "{}\n",
                      same_kernel_us(us, bytes, shape, device(origin), device(target), context.streaming_gbs));
+    } else if (what == "attention_law") {
+      std::int64_t batch = 0, heads = 0, queries = 0, size = 0;
+      int causal = 0, backward = 0;
+      in >> target >> batch >> heads >> queries >> size >> causal >> backward;
+      const Work w = attention_work(batch, heads, queries, queries, size, Dtype::kBf16, backward != 0, causal != 0);
+      fmt::format_to(std::back_inserter(out), "{}\n",
+                     attention_us(w, std::get<Attention>(w.kind), tables.laws(), device(target)));
     } else if (what == "streams") {
       in >> context.streaming_gbs;
     } else if (what == "attention") {

@@ -44,6 +44,23 @@ std::string without(std::string_view line) {
   return text.erase(at, text.find('\n', at) - at);
 }
 
+TEST(Devices, ReportedMemoryAndSustainedClocksAreOptional) {
+  const Result<Device> plain = parse(kGood);
+  ASSERT_TRUE(plain.has_value());
+  EXPECT_NEAR(plain->reported_gb, 96 * 1.073741824 * device_defaults().reported_share, 1e-9);
+  EXPECT_EQ(plain->sustained_half, 0);
+  std::string text(kGood);
+  text.replace(text.find("gb = 96"), 7, "gb = 96\nreported_gb = 100.5");
+  text += "[sustained]\nfp32 = 0.5\nhalf = 1.1\n";
+  const Result<Device> full = parse(text);
+  ASSERT_TRUE(full.has_value());
+  EXPECT_EQ(full->reported_gb, 100.5);
+  EXPECT_EQ(full->sustained_fp32, 0.5);
+  EXPECT_EQ(full->sustained_half, 1.1);
+  EXPECT_FALSE(parse(std::string(kGood) + "[sustained]\nfp32 = 50\n").has_value());
+  EXPECT_FALSE(same_device(*plain, *full));
+}
+
 TEST(Devices, AMisspeltKeyOrAValueOfAnotherTypeIsAnError) {
   const auto changed = [](std::string_view from, std::string_view to) {
     std::string text(kGood);

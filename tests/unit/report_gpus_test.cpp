@@ -11,6 +11,7 @@
 #include "foretrace/analysis/gpus.hpp"
 #include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
+#include "hardware/cost_product.hpp"
 #include "whatif/rewrite/moved_collectives.hpp"
 
 namespace foretrace::report {

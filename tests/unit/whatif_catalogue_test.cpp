@@ -213,7 +213,7 @@ TEST(Batch, TheLargestThatFitsFits) {
   const auto reserved_at = [](double x) {
     return static_cast<double>(predicted(example(), {fmt::format("batch:x={}", x)}).reserved_bytes.value_or(0));
   };
-  const double room = step_at(example()).model.device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
+  const double room = step_at(example()).model.device.reported_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
   EXPECT_LE(reserved_at(*twice.largest_batch), room * 1.001);
   EXPECT_GT(reserved_at(*twice.largest_batch * 1.1), room);
   EXPECT_FALSE(predicted(example(), {"fused-optimizer"}).largest_batch.has_value());

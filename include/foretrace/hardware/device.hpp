@@ -28,7 +28,8 @@ struct Device {
   double rated_clock_mhz = 0;
   int threads_per_sm = 0, blocks_per_sm = 0, registers_per_sm = 0;
   double shared_kb_per_sm = 0;
-  double memory_gb = 0;
+  double memory_gb = 0;      ///< as it is sold; of a trace's GPU what the driver says
+  double reported_gb = 0;    ///< 10^9 bytes that the driver reports (torch's total_memory): what a step has to fit in
   double bandwidth_gbs = 0;  ///< peak, GB/s
   double achievable_bandwidth =
       0;  ///< fraction of peak a streaming kernel reaches; the default where nobody measured it
@@ -41,6 +42,9 @@ struct Device {
   double pcie_gbs = 0;    ///< pinned host copies, one direction
   double nvlink_gbs = 0;  ///< both directions together
   double power_w = 0;
+  /// The clock that large products hold, as a share of clock_mhz, where somebody measured it: strict FP32, TF32, half precision.
+  /// 0: what the power limit leaves (board_power.hpp).
+  double sustained_fp32 = 0, sustained_tf32 = 0, sustained_half = 0;
   double usd_per_hour = 0;
   /// Known when a trace comes from it or when it is asked for; `foretrace gpus` does not list it by itself.
   bool recognised_only = false;
@@ -63,6 +67,7 @@ struct Device {
 /// What is taken of a device whose file does not say it: src/hardware/devices/defaults.csv, which tools/fit_devices.py writes.
 struct DeviceDefaults {
   double bandwidth_share = 0;  ///< of the peak, that a streaming kernel reaches
+  double reported_share = 0;   ///< of the memory as it is sold (in 2^30 bytes), that the driver reports
   double pcie_share = 0;       ///< of a PCIe link, that pinned copies reach
   /// The energy a multiplication on tensor cores takes falls with this power of the width of transistors, from this width (nm) on.
   double tensor_power = 0, tensor_node = 0;

@@ -12,6 +12,7 @@
 #include "whatif/model/simulate_model.hpp"
 #include "whatif/predict/deviations.hpp"
 #include "whatif/predict/kernel_errors.hpp"
+#include "whatif/predict/other_gpu.hpp"
 #include "whatif/predict/predictor.hpp"
 
 namespace foretrace::whatif {
@@ -208,6 +209,7 @@ class ErrorFamilies {
   }
 
   Band finish() {
+    widen_to_learnt(deviations_, changed_, base_);
     widen_to_baseline(deviations_, g_, base_);
     widen_to_recorded_steps(deviations_, base_);
     return deviations_.finish();

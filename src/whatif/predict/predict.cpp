@@ -269,14 +269,14 @@ void Predictor::describe_memory(Prediction& p, const Model& changed, const std::
     p.peak_parts = memory::composition(*changed.memory, *p.reserved_bytes);
   }
   const hardware::Device& device = changed.device;
-  if (device.memory_gb <= 0) return;
-  const double room = device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
+  if (device.reported_gb <= 0) return;
+  const double room = device.reported_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
   p.fits = p.reserved_bytes ? static_cast<double>(*p.reserved_bytes) <= room : memory::fits(*changed.memory, room);
   if (changed.samples != base_.samples && detail == Detail::kFull) p.largest_batch = largest_batch(base_, uses, room);
   if (device.name != base_.device.name && p.fits == false) {
     p.not_modelled.push_back(fmt::format("the step does not fit into {}: it takes {:.1f} of {:.0f} GB", device.name,
                                          static_cast<double>(p.reserved_bytes.value_or(*p.peak_bytes)) / 1e9,
-                                         device.memory_gb));
+                                         device.reported_gb));
   }
 }
 

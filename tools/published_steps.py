@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Training steps that others published, predicted from steps recorded on an H200 in FP32.
+
+    tools/published_steps.py [--rows] [--json] [--gate] [--write-spreads] [--program build/foretrace]
+
+Two tables of rows: `data/published/steps.csv` (sources: `sources.csv` next to it) and `training-throughput.csv.gz` in $FORETRACE_PUBLIC.
+Batch, precision, layout and sequence length of a row are stacked on a trace (TRACES; of the second table: gpu_throughput.py). TF32 stands for what "FP32"
+means in NVIDIA's containers from Ampere on.
+
+A step is compared where the recorded network is the published one (`same`). A ratio compares two GPUs in one source, model and precision, so that what the
+code of the source does besides cancels: `like` networks count there too. Rows of the RTX 3090, V100 and A100 in the second table were known when rules were
+chosen, and those of data/published were looked at while the model of the power limit was made: nothing was fitted to either but the width of bands.
+
+--write-spreads: src/hardware/spreads/steps.csv. Four in five steps are within 1.28 times the spread, for each thing that was learnt of the target (learnt.hpp):
+`device`, a board of an architecture whose products are in our tables; `architecture`, of another; `geforce`, cards for games in half precision.
+"""
+
+import collections
+import itertools
+import json
+import math
+import os
+import pathlib
+import statistics
+import sys
+
+import gates
+import gpu_throughput
+import tomllib
+from devices import DEVICES, HARDWARE
+from truth import ROOT, csv_rows
+
+FOLDER = ROOT / "data" / "published"
+# Name in the table: trace, its batch, how near it is, changes on top.
+TRACES = {
+    "resnet50": ("h200-clean/resnet50", 64, "same", ()), "ssd": ("h200-throughput/ssd300", 32, "same", ()),
+    # A language model's output layer instead of the question answering head; 8 of BERT-large's 24 layers.
+    "bert_base_squad": ("h200-clean/bert_base", 32, "like", ("sequence:x=3",)),
+    "bert_large_squad": ("h200-heldout/bert_large8", 16, "like", ("sequence:x=0.75",)),
+    # Sentences of other lengths.
+    "gnmt": ("$FORETRACE_TRUTH/h200/gnmt", 64, "like", ()),
+}  # fmt: skip
+NO_RATIO = {"lambda-2025"}
+CONSUMER = ("RTX-20", "RTX-30", "RTX-40", "RTX-50", "GTX-", "Titan")
+CLASSES = {"FP32": "FP32 and TF32", "TF32": "FP32 and TF32", "AMP-FP16": "half"}
+AIMS = {"FP32 and TF32": 10.0, "half": 14.0, "ratios": 7.0}
+LIMITS = ROOT / "tools" / "published_limits.json"
+
+
+def stacked(precision, batch, own, changes, layout=""):
+    uses = [*changes, *gpu_throughput.PRECISIONS[precision], *(["channels-last"] if layout == "NHWC" else [])]
+    return tuple(uses + ([f"batch:x={batch / own:g}"] if batch != own else []))
+
+
+def own_rows():
+    """Of data/published."""
+    for r in csv_rows(FOLDER / "steps.csv"):
+        if r["source"] == "lambda-2020-turing" and r["model"] == "ssd" and r["precision"] == "FP32":
+            continue  # sources.csv says why
+        trace, own, near, changes = TRACES[r["model"]]
+        batch = int(r["batch"])
+        yield {"source": r["source"], "device": r["device"], "model": r["model"], "precision": r["precision"], "batch": batch, "near": near, "trace": trace,
+               "uses": stacked(r["precision"], batch, own, changes), "measured_ms": 1e3 * batch / float(r["throughput"])}  # fmt: skip
+
+
+def public_rows():
+    """Of training-throughput.csv.gz; nothing where the folder is not there."""
+    path = pathlib.Path(os.environ.get("FORETRACE_PUBLIC", "")) / "training-throughput.csv.gz"
+    if not os.environ.get("FORETRACE_PUBLIC") or not path.exists():
+        print("left out: training-throughput.csv.gz, since FORETRACE_PUBLIC is not set", file=sys.stderr)
+        return
+    for r in csv_rows(path):
+        if r["precision"] not in gpu_throughput.PRECISIONS or r["gpu"] not in gpu_throughput.DEVICES or r["doubtful"] == "mild":
+            continue
+        found: tuple | None = gpu_throughput.PAIRS.get((r["model"], r["input_size"]))
+        if r["gpu"] == "RTX 3090":
+            image = gpu_throughput.IMAGES.get(r["model"])
+            found = (*image, "same", ()) if image else None
+        if not found:
+            continue
+        trace, own, near, changes = found
+        batch = int(float(r["batch_per_gpu"]))
+        yield {"source": r["source_repo"].split("/")[0], "device": gpu_throughput.DEVICES[r["gpu"]], "model": f"{r['model']} {r['input_size']} {r['memory_format']}",
+               "precision": r["precision"], "batch": batch, "near": "same" if near == "same" and r["model"] != "gnmt_v2" else "like", "trace": trace,
+               "uses": stacked(r["precision"], batch, own, changes, r["memory_format"]), "measured_ms": 1e3 * batch / float(r["throughput"])}  # fmt: skip
+
+
+def predicted(rows, program):
+    """The rows that the program answers, with its prediction; one call for all GPUs of a trace and its changes."""
+    groups = collections.defaultdict(list)
+    for r in rows:
+        trace = gpu_throughput.trace_of(r["trace"])
+        if trace is not None:
+            groups[(trace, r["uses"])].append(r)
+    found = []
+    for (trace, uses), some in groups.items():
+        answer = gates.ask(program, "gpus", str(trace), *uses, "--to", ",".join(sorted({r["device"] for r in some})))
+        by_device = {p["device"]: p for p in answer.get("predictions", []) if "ms" in p}
+        for r in some:
+            if p := by_device.get(r["device"]):
+                error = 100 * (p["ms"] / r["measured_ms"] - 1)
+                found.append(r | {"predicted_ms": p["ms"], "error_pct": error, "inside": p["low_ms"] <= r["measured_ms"] <= p["high_ms"]})
+            else:
+                print(f"left out, {trace.name} {' '.join(uses)} on {r['device']}: {answer.get('error', 'declined')}", file=sys.stderr)
+    return found
+
+
+def of_steps(rows):
+    errors = [r["error_pct"] for r in rows]
+    return {"rows": len(rows), "gpus": len({r["device"] for r in rows}), "consumer rows": sum(r["device"].startswith(CONSUMER) for r in rows),
+            "mean_pct": statistics.mean(map(abs, errors)), "bias_pct": statistics.mean(errors),
+            "inside_pct": 100 * statistics.mean(r["inside"] for r in rows)} if rows else None  # fmt: skip
+
+
+def ratios(rows):
+    """(source, class, error in %) of every pair of GPUs."""
+    groups: dict = collections.defaultdict(dict)
+    for r in rows:
+        if r["source"] not in NO_RATIO:
+            groups[(r["source"], r["model"], CLASSES[r["precision"]])].setdefault(r["device"], r)
+    for (source, _, kind), by_device in groups.items():
+        for a, b in itertools.combinations(by_device.values(), 2):
+            off = math.log(a["predicted_ms"] / a["measured_ms"] * b["measured_ms"] / b["predicted_ms"])
+            yield source, kind, 100 * (math.exp(abs(off)) - 1)
+
+
+def by_gpu(rows):
+    """How far a GPU is off the others of its source, model and precision: the mean over those of log(predicted / measured) against the group's median."""
+    groups = collections.defaultdict(list)
+    for r in rows:
+        if r["source"] not in NO_RATIO:
+            groups[(r["source"], r["model"], CLASSES[r["precision"]])].append((r["device"], math.log(r["predicted_ms"] / r["measured_ms"])))
+    off = collections.defaultdict(list)
+    for (_, _, kind), some in groups.items():
+        middle = statistics.median(x for _, x in some)
+        if len({device for device, _ in some}) > 1:
+            for device, x in some:
+                off[(device, kind)].append(x - middle)
+    return {key: (len(x), 100 * (math.exp(statistics.mean(x)) - 1)) for key, x in sorted(off.items())}
+
+
+# Compute capabilities whose products are in our tables, or run kernels of one that is (src/hardware/transfer).
+TABLES = {"FP32 and TF32": ("6.0", "6.1", "7.0", "7.5", "8.0", "9.0"), "half": ("8.0", "8.6", "8.9", "9.0", "10.0")}
+LEAST_ROWS = 8
+
+
+def learnt(row):
+    file = tomllib.loads((DEVICES / f"{row['device']}.toml").read_text())
+    kind = CLASSES[row["precision"]]
+    if kind == "half" and "GeForce" in file["driver_names"][0]:
+        return "geforce"
+    return "device" if file["compute"]["capability"] in TABLES[kind] else "architecture"
+
+
+def spreads(rows):
+    """The text of src/hardware/spreads/steps.csv."""
+    off = collections.defaultdict(list)
+    for r in rows:
+        if r["near"] == "same":
+            off[(learnt(r), "half" if CLASSES[r["precision"]] == "half" else "fp32")].append(
+                abs(math.log(r["predicted_ms"] / r["measured_ms"]))
+            )
+    lines = ["# made by tools/published_steps.py --write-spreads, which says what each is", "learnt,precision,spread,steps"]
+    for precision in ("fp32", "half"):
+        least = 0.0  # less known is never taken to be better known
+        for what in ("device", "architecture", "geforce"):
+            if len(some := off.get((what, precision), [])) >= LEAST_ROWS:
+                least = max(least, sorted(some)[math.ceil(0.8 * len(some)) - 1] / 1.2816)
+                lines.append(f"{what},{precision},{least:.2g},{len(some)}")
+    return "\n".join(lines) + "\n"
+
+
+def figures(rows):
+    result: dict = {"steps": {}, "ratios": {}}
+    same = [r for r in rows if r["near"] == "same"]
+    own = [r for r in same if r["source"].startswith("lambda")]
+    for kind in ("FP32 and TF32", "half"):
+        for name, some in (("data/published", own), ("training-throughput.csv.gz", [r for r in same if r not in own]), ("all", same)):
+            if found := of_steps([r for r in some if CLASSES[r["precision"]] == kind]):
+                result["steps"][f"{kind}, {name}"] = found
+    every = list(ratios(rows))
+    for source in sorted({s for s, _, _ in every}):
+        for kind in ("FP32 and TF32", "half"):
+            if errors := [e for s, k, e in every if (s, k) == (source, kind)]:
+                result["ratios"][f"{source}, {kind}"] = {"pairs": len(errors), "mean_pct": statistics.mean(errors)}
+    if every:
+        result["ratios"]["all"] = {"pairs": len(every), "mean_pct": statistics.mean(e for _, _, e in every)}
+    result["by_gpu"] = {f"{device}, {kind}": {"rows": n, "off_pct": off} for (device, kind), (n, off) in by_gpu(rows).items()}
+    return result
+
+
+def main():
+    parser = gates.parser(__doc__)
+    parser.add_argument("--rows", action="store_true", help="every row")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--write-spreads", action="store_true", help="how far they are off, into src/hardware/spreads/steps.csv")
+    args = parser.parse_args()
+    rows = predicted([*own_rows(), *public_rows()], args.program)
+    if args.write_spreads:
+        (HARDWARE / "spreads" / "steps.csv").write_text(spreads(rows))
+    result = figures(rows)
+    now = {f"{name}, mean %": f["mean_pct"] for part in ("steps", "ratios") for name, f in result[part].items() if name.endswith("all")}
+    if args.update_limits:
+        gates.save(LIMITS, gates.load(LIMITS) | {name: round(value, 1) for name, value in now.items()})
+    if args.json:
+        print(json.dumps(result | {"rows": rows if args.rows else len(rows)}, indent=1))
+    else:
+        for r in sorted(rows, key=lambda r: (r["source"], r["model"], r["precision"], r["device"])) if args.rows else []:
+            print(
+                f"{r['source']:20} {r['model']:32} {r['precision']:9} {r['batch']:6} {r['device']:16} {r['near']:5} {r['measured_ms']:9.1f} {r['predicted_ms']:9.1f} {r['error_pct']:+6.0f} % {'' if r['inside'] else 'outside'}"
+            )
+        for part in ("steps", "ratios", "by_gpu"):
+            print(f"\n{part}")
+            for name, f in result[part].items():
+                print(
+                    f"  {name:44}"
+                    + "  ".join(
+                        f"{key.replace('_pct', ' %')} {value:.1f}" if isinstance(value, float) else f"{key} {value}"
+                        for key, value in f.items()
+                    )
+                )
+    return gates.verdict(gates.over("published", now, gates.load(LIMITS), 0.3), args.gate)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
