@@ -5,6 +5,7 @@
 
 #include "foretrace/analysis/doctor.hpp"
 #include "foretrace/analysis/ranks.hpp"
+#include "foretrace/report/export.hpp"
 #include "scripted_job.hpp"
 
 namespace foretrace::test {
@@ -374,6 +375,27 @@ TEST(RanksKind, ASlowRankOfAStageIsNamed) {
   ASSERT_FALSE(report->stragglers.found.empty());
   EXPECT_EQ(report->stragglers.found[0].rank, 3U);
   EXPECT_EQ(report->stragglers.found[0].like, 1U);
+}
+
+TEST(RanksKind, TheTimelineShowsGroupsAndTheBubble) {
+  ScriptedJob m(2);
+  m.groups["c"] = {0, 1};
+  for (int i = 0; i < 2; ++i) {
+    forward(m, 0);
+    m.batch(0, {{.to = 1}});
+    m.batch(1, {{.from = 0}});
+    forward(m, 1);
+  }
+  m.step();
+  const ranks::Job job = m.job();
+  const auto step = analysis::open_ranks_step(job);
+  ASSERT_TRUE(step);
+  const auto written = report::export_ranks(job, **step, {});
+  ASSERT_TRUE(written) << written.error().to_string();
+  for (const char* part : {"rank 0 measured", "rank 1 simulated", "bubble (stage 1)", "\"bubble\"", "pp send-recv",
+                           "(waits for other ranks)"}) {
+    EXPECT_NE(written->bytes.find(part), std::string::npos) << part;
+  }
 }
 
 // A rank alone names its groups, and with them the ranks that are missing.
