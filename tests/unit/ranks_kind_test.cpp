@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+
 #include "foretrace/analysis/doctor.hpp"
 #include "foretrace/analysis/ranks.hpp"
 #include "foretrace/report/export.hpp"
@@ -447,6 +450,36 @@ TEST(RanksKind, DoctorNamesWhatIsMissingOfAJob) {
   // Rank 1's file ends a step early.
   reports[1].numbered_steps.pop_back();
   EXPECT_EQ(analysis::examine_set(reports).shorter_ranks, std::vector<std::int64_t>{1});
+}
+
+// Jobs of others, where they are at hand.
+TEST(RanksKind, PublicJobs) {
+  const char* root = std::getenv("FORETRACE_PUBLIC");
+  if (root == nullptr) GTEST_SKIP() << "FORETRACE_PUBLIC is not set";
+  const std::pair<const char*, const char*> all[] = {{"zoo2/made-jobs/fsdp", "fsdp4"},
+                                                     {"zoo2/made-jobs/pp", "pp4"},
+                                                     {"zoo2/made-jobs/tpdp", "tp2 dp2"},
+                                                     {"dlrm-8ranks-v100", "emb8 dp8"}};
+  for (const auto& [folder, parallel] : all) {
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(root) / folder)) {
+      files.push_back(entry.path().string());
+    }
+    const auto job = ranks::load_job(files);
+    ASSERT_TRUE(job) << folder;
+    const auto report = analysis::analyse_ranks(*job, {});
+    ASSERT_TRUE(report) << folder;
+    EXPECT_EQ(report->kind.parallel, parallel);
+  }
+  const std::pair<const char*, const char*> logs[] = {{"AR", "pp4 dp4 zero1"}, {"SE", "pp2 dp32 zero1"}};
+  for (const auto& [name, parallel] : logs) {
+    const auto trace = trace::load(fmt::format("{}/straggler-jobs/trace-{}.csv.gz", root, name));
+    ASSERT_TRUE(trace);
+    const auto job = ranks::read_pipeline(*trace);
+    ASSERT_TRUE(job);
+    EXPECT_EQ(ranks::kind_of(*job).parallel, parallel);
+    EXPECT_EQ(ranks::kind_of(*job).shape.schedule, Schedule::kOneForwardOneBackward);
+  }
 }
 
 // Half of the micro-batches enter at each end.
