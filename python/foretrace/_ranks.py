@@ -34,6 +34,16 @@ class RanksReport(Report):
         return float(self["job_step_ms"])
 
     @property
+    def parallel(self) -> str:
+        """The kind of job: "tp2 dp4"."""
+        return str(self["parallel"])
+
+    @property
+    def bubble_ms(self) -> float | None:
+        """Of a pipeline: mean over the ranks."""
+        return self.get("bubble_ms")
+
+    @property
     def connected(self) -> bool:
         """Whether any rank communicates with another; if not, the files are no job."""
         return bool(self["connected"])

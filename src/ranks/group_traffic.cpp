@@ -60,6 +60,7 @@ void Traffic::measure(const Role& role, JobGroup& group) const {
       for (const GroupOperation& op : operations_of(m_, r, act)) {
         if (op.group != group.group || !role.has(op.kind)) continue;
         mine = true;
+        group.kinds |= 1u << static_cast<std::uint32_t>(op.kind);
         ++operations;
         known = known && op.bytes >= 0;
         bytes += static_cast<double>(std::max<std::int64_t>(0, op.bytes));

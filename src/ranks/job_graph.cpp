@@ -23,18 +23,11 @@ using graph::DependencyKind;
 using graph::Graph;
 using graph::TaskKind;
 
-// The graphs of all ranks' steps, several built at a time.
-std::vector<std::optional<Result<Graph>>> build_all(const Job& job, const CommonStep& step, unsigned threads) {
-  std::vector<std::optional<Result<Graph>>> out(job.ranks.size());
+Result<Graph> build_one(const Job& job, const CommonStep& step, std::size_t rank) {
   graph::BuildOptions options;
   options.alone = true;  // ranks begin at different moments: the step is replayed as it happened, not as a period
-  for_each_index(job.ranks.size(), threads, [&](std::size_t r) {
-    if (step.step[r] == CommonStep::kNone) return;
-    const trace::Trace& trace = job.ranks[r].trace;
-    const graph::GraphBuilder builder(trace, job.ranks[r].steps, hardware::latencies_of(trace));
-    out[r] = builder.build(step.step[r], options);
-  });
-  return out;
+  const trace::Trace& trace = job.ranks[rank].trace;
+  return graph::GraphBuilder(trace, job.ranks[rank].steps, hardware::latencies_of(trace)).build(step.step[rank], options);
 }
 
 /// A collective on its way into the graph.
@@ -47,16 +40,25 @@ struct Plan {
 class Builder {
  public:
   /// `binds`: ranks wait for each other; otherwise every collective keeps its measured time.
-  Builder(const Job& job, const Matching& matching, const Clocks& clocks, bool binds, JobGraph& out)
-      : job_(job), m_(matching), clocks_(clocks), out_(out), merger_(out.graph), binds_(binds) {}
+  Builder(const Job& job, const Matching& matching, const Clocks& clocks, bool binds, unsigned threads, JobGraph& out)
+      : job_(job), m_(matching), clocks_(clocks), out_(out), merger_(out.graph), binds_(binds), threads_(threads) {}
 
-  void run(const CommonStep& step, std::vector<std::optional<Result<Graph>>>& graphs) {
+  using Failure = std::pair<std::uint32_t, Error>;  // rank
+
+  /// Ranks whose graph cannot be built; then there is no graph of the job.
+  std::vector<Failure> run(const CommonStep& step) {
     find_buffered();
-    place_ranks(step, graphs);
-    plan(graphs);
-    lay_out(step, graphs);
+    place_ranks(step);
+    list_members();
+    begin_job(step);
+    std::vector<Failure> failures = copy_ranks(step);
+    if (!failures.empty()) return failures;
+    std::erase_if(plans_, [](const Plan& p) {
+      return std::all_of(p.task.begin(), p.task.end(), [](std::uint32_t t) { return t == kNone; });
+    });
     bind();
     merger_.finish();
+    return {};
   }
 
  private:
@@ -83,10 +85,10 @@ class Builder {
   }
 
   // The job begins when its first rank does.
-  void place_ranks(const CommonStep& step, const std::vector<std::optional<Result<Graph>>>& graphs) {
+  void place_ranks(const CommonStep& step) {
     bool first = true;
     for (std::uint32_t r = 0; r < job_.ranks.size(); ++r) {
-      if (!graphs[r] || !*graphs[r]) continue;
+      if (step.step[r] == CommonStep::kNone) continue;
       const trace::Step& s = job_.ranks[r].steps.steps[step.step[r]];
       RankPart part;
       part.rank = r;
@@ -107,69 +109,78 @@ class Builder {
     out_.graph.step_name = step.name;
   }
 
-  // Which collectives the step's graphs hold, and where.
-  void plan(const std::vector<std::optional<Result<Graph>>>& graphs) {
-    std::vector<std::unordered_map<std::uint32_t, std::uint32_t>> task_of(job_.ranks.size());
+  void list_members() {
     split_.resize(job_.ranks.size());
-    for (std::uint32_t r = 0; r < job_.ranks.size(); ++r) {
-      if (!graphs[r] || !*graphs[r]) continue;
-      const Graph& g = **graphs[r];
-      split_[r].assign(g.size(), 0);
-      for (std::uint32_t t = 0; t < g.size(); ++t) {
-        if (g.kind[t] == TaskKind::kCollective && g.event[t].valid()) task_of[r].emplace(g.event[t].value, t);
-      }
-    }
+    takes_part_.resize(job_.ranks.size());
     for (std::uint32_t k = 0; k < m_.collectives.size(); ++k) {
-      const Collective& c = m_.collectives[k];
-      Plan plan{k, {}, {}};
-      std::uint32_t held = 0;
-      for (const Member& m : m_.of(c)) {
-        const auto it = task_of[m.rank].find(m.event);
-        plan.task.push_back(it == task_of[m.rank].end() ? kNone : it->second);
-        held += plan.task.back() != kNone ? 1u : 0u;
+      const std::uint32_t count = m_.collectives[k].count;
+      plans_.push_back({k, std::vector(count, kNone), std::vector(count, kNone)});
+      for (std::uint32_t i = 0; i < count; ++i) {
+        takes_part_[m_.members[m_.collectives[k].first + i].rank].emplace_back(k, i);
       }
-      if (held == 0) continue;
-      plan.own = plan.task;
-      for (std::uint32_t i = 0; i < c.count && binds_; ++i) {
-        if (plan.task[i] != kNone && waits(c, i)) split_[m_.members[c.first + i].rank][plan.task[i]] = 1;
-      }
-      plans_.push_back(std::move(plan));
     }
   }
 
-  void lay_out(const CommonStep& step, std::vector<std::optional<Result<Graph>>>& graphs) {
+  void begin_job(const CommonStep& step) {
     merger_.open_lane(graph::GraphLaneKind::kCpu, "job");
     begin_ = merger_.add_task(TaskKind::kBegin, 0, 0, step.name);
     end_ = merger_.add_task(TaskKind::kWait, 0, out_.graph.traced, "all ranks are done");
     merger_.close_lane();
     out_.graph.last = TaskId{end_};
     out_.rank_of_lane.push_back(kNone);
-    std::vector<std::unordered_map<std::uint32_t, std::uint32_t>> placed(job_.ranks.size());
-    for (RankPart& part : out_.ranks) {
-      Graph& g = **graphs[part.rank];
-      part.first_lane = static_cast<std::uint32_t>(out_.graph.lanes.size());
-      merger_.copy(g, part.step_start, split_[part.rank]);
-      part.end_lane = static_cast<std::uint32_t>(out_.graph.lanes.size());
-      out_.rank_of_lane.resize(part.end_lane, part.rank);
-      part.begin = TaskId{merger_.place(g.lanes[g.main_lane].begin)};
-      part.last =
-          TaskId{split_[part.rank][g.last.index()] != 0 ? merger_.tail(g.last.value) : merger_.place(g.last.value)};
-      // A late start is a cost of the rank's begin, so that a change of costs can take it away.
-      out_.graph.cost[part.begin.index()] = part.step_start;
-      out_.graph.measured[part.begin.index()] = 0;
-      merger_.depend(begin_, part.begin.value, 0, DependencyKind::kBorder);
-      merger_.depend(part.last.value, end_, 0, DependencyKind::kThread);
-      for (Plan& plan : plans_) {
-        const Collective& c = m_.collectives[plan.collective];
-        for (std::uint32_t i = 0; i < c.count; ++i) {
-          if (m_.members[c.first + i].rank == part.rank && plan.task[i] != kNone) {
-            plan.task[i] = merger_.place(plan.task[i]);
-          }
+  }
+
+  // Only as many graphs of single ranks are there at a time as are built at once.
+  std::vector<Failure> copy_ranks(const CommonStep& step) {
+    std::vector<Failure> failures;
+    const std::size_t at_once = std::max(1u, thread_count(threads_));
+    for (std::size_t first = 0; first < out_.ranks.size(); first += at_once) {
+      const std::size_t count = std::min(at_once, out_.ranks.size() - first);
+      std::vector<std::optional<Result<Graph>>> graphs(count);
+      for_each_index(count, threads_,
+                     [&](std::size_t i) { graphs[i] = build_one(job_, step, out_.ranks[first + i].rank); });
+      for (std::size_t i = 0; i < count; ++i) {
+        RankPart& part = out_.ranks[first + i];
+        if (!*graphs[i]) {
+          failures.emplace_back(part.rank, graphs[i]->error());
+        } else if (failures.empty()) {
+          copy_rank(**graphs[i], part);
         }
+        graphs[i].reset();
       }
-      add_notes(g.notes);
-      g = Graph{};  // not needed any more, and there may be many
     }
+    return failures;
+  }
+
+  void copy_rank(const Graph& g, RankPart& part) {
+    const std::uint32_t r = part.rank;
+    split_[r].assign(g.size(), 0);
+    std::unordered_map<std::uint32_t, std::uint32_t> task_of;  // event
+    for (std::uint32_t t = 0; t < g.size(); ++t) {
+      if (g.kind[t] == TaskKind::kCollective && g.event[t].valid()) task_of.emplace(g.event[t].value, t);
+    }
+    for (const auto& [k, i] : takes_part_[r]) {
+      const Collective& c = m_.collectives[k];
+      const auto it = task_of.find(m_.members[c.first + i].event);
+      if (it == task_of.end()) continue;
+      plans_[k].own[i] = it->second;
+      if (binds_ && waits(c, i)) split_[r][it->second] = 1;
+    }
+    part.first_lane = static_cast<std::uint32_t>(out_.graph.lanes.size());
+    merger_.copy(g, part.step_start, split_[r]);
+    part.end_lane = static_cast<std::uint32_t>(out_.graph.lanes.size());
+    out_.rank_of_lane.resize(part.end_lane, r);
+    part.begin = TaskId{merger_.place(g.lanes[g.main_lane].begin)};
+    part.last = TaskId{split_[r][g.last.index()] != 0 ? merger_.tail(g.last.value) : merger_.place(g.last.value)};
+    // A late start is a cost of the rank's begin, so that a change of costs can take it away.
+    out_.graph.cost[part.begin.index()] = part.step_start;
+    out_.graph.measured[part.begin.index()] = 0;
+    merger_.depend(begin_, part.begin.value, 0, DependencyKind::kBorder);
+    merger_.depend(part.last.value, end_, 0, DependencyKind::kThread);
+    for (const auto& [k, i] : takes_part_[r]) {
+      if (plans_[k].own[i] != kNone) plans_[k].task[i] = merger_.place(plans_[k].own[i]);
+    }
+    add_notes(g.notes);
   }
 
   void add_notes(const Graph::Notes& notes) {
@@ -345,57 +356,44 @@ class Builder {
   Merger merger_;
   bool binds_;
   std::vector<char> buffered_;  // per family of sends
+  unsigned threads_;
   std::vector<std::vector<char>> split_;
-  std::vector<Plan> plans_;
+  std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> takes_part_;  // per rank: collective, member
+  std::vector<Plan> plans_;  // by collective, until those outside of the step are dropped
   std::uint32_t begin_ = 0, end_ = 0;
 };
 
 }  // namespace
 
-Ns traced_step(const JobGraph& job) {
-  Ns sum = 0;
-  for (const RankPart& part : job.ranks) sum += part.step_end - part.step_start;
-  return job.ranks.empty() ? 0 : sum / static_cast<Ns>(job.ranks.size());
-}
-
-Ns simulated_step(const JobGraph& job, const simulate::Timeline& timeline) {
-  Ns sum = 0;
-  for (const RankPart& part : job.ranks) sum += timeline.end[part.last.index()] - timeline.end[part.begin.index()];
-  return job.ranks.empty() ? 0 : sum / static_cast<Ns>(job.ranks.size());
-}
-
 Result<JobGraph> build_job_graph(const Job& job, const Matching& matching, const Clocks& clocks, const CommonStep& step,
                                  std::vector<std::string>& notes, const JobGraphOptions& options) {
-  std::vector<std::optional<Result<Graph>>> graphs = build_all(job, step, options.threads);
-  std::size_t built = 0;
-  for (std::size_t r = 0; r < graphs.size(); ++r) {
-    if (!graphs[r]) {
-      notes.push_back(fmt::format("rank {} has no {}: when it arrived is taken from the trace where that shows it",
-                                  job.ranks[r].rank, step.name));
-    } else if (!*graphs[r]) {
-      if (graphs[r]->error().code == ErrorCode::kInternal) return forward(*graphs[r]);
-      notes.push_back(
-          fmt::format("rank {} left out of {}: {}", job.ranks[r].rank, step.name, graphs[r]->error().message));
-    } else {
-      ++built;
+  CommonStep left = step;
+  for (std::size_t r = 0; r < left.step.size(); ++r) {
+    if (left.step[r] != CommonStep::kNone) continue;
+    notes.push_back(fmt::format("rank {} has no {}: when it arrived is taken from the trace where that shows it",
+                                job.ranks[r].rank, step.name));
+  }
+  for (bool binds = true;;) {
+    if (std::all_of(left.step.begin(), left.step.end(), [](std::size_t s) { return s == CommonStep::kNone; })) {
+      return fail(ErrorCode::kDeclined, fmt::format("no rank has work in {}", step.name),
+                  "`foretrace doctor` shows what the traces hold");
     }
-  }
-  if (built == 0) {
-    return fail(ErrorCode::kDeclined, fmt::format("no rank has work in {}", step.name),
-                "`foretrace doctor` shows what the traces hold");
-  }
-  {
     JobGraph out;
-    Builder(job, matching, clocks, true, out).run(step, graphs);
-    if (graph::verify(out.graph)) return out;
+    const std::vector<Builder::Failure> failures =
+        Builder(job, matching, clocks, binds, options.threads, out).run(left);
+    for (const auto& [rank, error] : failures) {
+      if (error.code == ErrorCode::kInternal) return tl::unexpected(error);
+      notes.push_back(fmt::format("rank {} left out of {}: {}", job.ranks[rank].rank, step.name, error.message));
+      left.step[rank] = CommonStep::kNone;
+    }
+    if (!failures.empty()) continue;
+    Status sound = graph::verify(out.graph);
+    if (sound) return out;
+    if (!binds) return forward(sound);
+    // Damaged times can put a rank's collectives in another order than the others'.
+    notes.emplace_back("the collectives contradict the ranks' own order: in the replay no rank waits for another");
+    binds = false;
   }
-  // Damaged times can put a rank's collectives in another order than the others'.
-  notes.emplace_back("the collectives contradict the ranks' own order: in the replay no rank waits for another");
-  graphs = build_all(job, step, options.threads);
-  JobGraph out;
-  Builder(job, matching, clocks, false, out).run(step, graphs);
-  FORETRACE_TRY_VOID(graph::verify(out.graph));
-  return out;
 }
 
 }  // namespace foretrace::ranks

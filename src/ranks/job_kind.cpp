@@ -32,6 +32,13 @@ std::string in_words(const PipelineShape& p) {
   return out;
 }
 
+Parallelism JobKind::purpose(std::uint32_t group, std::uint32_t kind_bit) const {
+  for (const JobGroup& g : groups) {
+    if (g.group == group && (g.kinds & kind_bit) != 0) return g.kind;
+  }
+  return Parallelism::kOther;
+}
+
 std::uint32_t JobKind::size_of(Parallelism kind) const {
   std::size_t most = 1;
   for (const JobGroup& g : groups) {

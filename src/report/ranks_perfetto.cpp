@@ -1,5 +1,6 @@
 // Chrome JSON of all ranks for ui.perfetto.dev. Every rank is two processes, as measured and as simulated; the job is one
-// more, with the groups' transfers and the critical path. A collective is drawn as a wait and a transfer.
+// more, with the groups' transfers and the critical path. A collective is drawn as a wait and a transfer, named by what its group is
+// there for: viewers colour slices by their names. A pipeline's ranks have a track that shows their bubble.
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include "base/deflate.hpp"
 #include "foretrace/report/export.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "ranks/group_traffic.hpp"
 #include "ranks/job_graph.hpp"
 #include "report/chrome_events.hpp"
 #include "report/json_writer.hpp"
@@ -23,12 +25,14 @@ using ranks::Rendezvous;
 
 class Writer {
  public:
-  Writer(const ranks::Job& job, const analysis::RanksStep& step) : job_(job), s_(step), g_(step.graph.graph) {
+  Writer(const ranks::Job& job, const analysis::RanksStep& step)
+      : job_(job), s_(step), g_(step.graph.graph), traffic_(job, step.matching, step.graph, step.order, nullptr) {
     meeting_.assign(g_.size(), kNone);
     for (std::uint32_t i = 0; i < s_.graph.collectives.size(); ++i) {
       for (const Rendezvous::Part& p : s_.graph.collectives[i].parts) {
-        if (p.tail.valid()) meeting_[p.arrive.index()] = meeting_[p.tail.index()] = i;
+        if (p.tail.valid() && p.counts) meeting_[p.arrive.index()] = meeting_[p.tail.index()] = i;
       }
+      if (s_.graph.collectives[i].hub.valid()) meeting_[s_.graph.collectives[i].hub.index()] = i;
     }
     critical_.assign(g_.size(), 0);
     for (const simulate::PathStep& p : s_.path) critical_[p.task] = 1;
@@ -41,11 +45,12 @@ class Writer {
     process(1, "job", 0);
     for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
       if (s_.graph.rank_of_lane[l] != kNone || l == 0) continue;
-      track(1, l, fmt::format("{} (measured)", g_.strings[g_.lanes[l].name]));
-      track(1, l + kSimulatedTracks, fmt::format("{} (simulated)", g_.strings[g_.lanes[l].name]));
+      const std::string label = lane_label(l);
+      track(1, l, fmt::format("{} (measured)", label));
+      track(1, l + kSimulatedTracks, fmt::format("{} (simulated)", label));
       for (std::uint32_t t = g_.lanes[l].begin; t < g_.lanes[l].end; ++t) {
-        slice("transfer", name(t), 1, l, g_.measured[t], g_.cost[t], t);
-        slice("transfer", name(t), 1, l + kSimulatedTracks, s_.timeline.start[t], g_.cost[t], t);
+        slice("transfer", transfer_name(t), 1, l, g_.measured[t], g_.cost[t], t);
+        slice("transfer", transfer_name(t), 1, l + kSimulatedTracks, s_.timeline.start[t], g_.cost[t], t);
       }
     }
     for (const ranks::RankPart& part : s_.graph.ranks) {
@@ -60,7 +65,7 @@ class Writer {
  private:
   // Perfetto takes a thread whose id is a process's for that process's main thread: tracks keep clear of all of them.
   static constexpr std::uint32_t kSimulatedTracks = 1'000'000, kFirstTrack = 1'000'000, kStepTrack = 900'000'000,
-                                 kPathTrack = 899'999'999;
+                                 kBubbleTrack = 950'000'000, kPathTrack = 899'999'999;
 
   static std::uint32_t tid(std::uint32_t place) { return place >= kPathTrack ? place : kFirstTrack + place; }
 
@@ -75,6 +80,27 @@ class Writer {
     std::string& known = names_[g_.name[t].index()];
     if (known.empty()) known = json_string(g_.task_name(t).empty() ? "(no operation)" : g_.task_name(t));
     return known;
+  }
+
+  // "tp all-reduce", "pp send-recv"; of a kernel outside of any group that is known, its own name.
+  std::string transfer_name(std::uint32_t t) {
+    if (meeting_[t] == kNone) return name(t);
+    const ranks::Collective& c = s_.matching.collectives[s_.graph.collectives[meeting_[t]].collective];
+    const ranks::Parallelism purpose = s_.kind.purpose(c.group, 1u << static_cast<std::uint32_t>(c.kind));
+    return json_string(fmt::format("{} {}", to_string(purpose), to_string(c.kind)));
+  }
+  // "tp mesh_tp: ranks 0, 1"
+  std::string lane_label(std::uint32_t lane) {
+    const std::uint32_t first = g_.lanes[lane].begin;
+    const std::string plain(g_.strings[g_.lanes[lane].name]);
+    if (first >= g_.lanes[lane].end || meeting_[first] == kNone) return plain;
+    const ranks::Collective& c = s_.matching.collectives[s_.graph.collectives[meeting_[first]].collective];
+    for (const ranks::JobGroup& g : s_.kind.groups) {
+      if (g.group != c.group || (g.kinds & (1u << static_cast<std::uint32_t>(c.kind))) == 0) continue;
+      return fmt::format("{} {}: ranks {}", to_string(g.kind), g.description.empty() ? g.name : g.description,
+                         ranks::list_of(g.ranks));
+    }
+    return plain;
   }
 
   void slice(std::string_view cat, std::string_view quoted, std::uint32_t pid, std::uint32_t place, Ns start, Ns length,
@@ -106,6 +132,7 @@ class Writer {
     const Ns end = simulated ? s_.timeline.end[part.last.index()] : part.step_end;
     const Ns begin = simulated ? s_.timeline.end[part.begin.index()] : part.step_start;
     slice("user_annotation", json_string(g_.step_name), pid, kStepTrack + pid, begin, end - begin, part.begin.value);
+    if (s_.kind.pipeline && !simulated) bubble(part, pid);
     for (std::uint32_t l = part.first_lane; l < part.end_lane; ++l) {
       const GraphLane& lane = g_.lanes[l];
       track(pid, lane_track(l, simulated), g_.strings[lane.name]);
@@ -118,13 +145,24 @@ class Writer {
     }
   }
 
+  // No compute kernel runs while a receive is under way.
+  void bubble(const ranks::RankPart& part, std::uint32_t pid) {
+    track(pid, kBubbleTrack + pid, fmt::format("bubble (stage {})", s_.kind.places[part.rank].stage));
+    const ranks::Clock& clock = s_.clocks.clocks[part.rank];
+    const Ns base = job_.ranks[part.rank].trace.base_time_ns;
+    for (const auto& [from, to] : traffic_.bubble(part.rank)) {
+      const Ns begin = clock.aligned(base + from) - s_.graph.begin;
+      slice("bubble", "\"bubble\"", pid, kBubbleTrack + pid, begin, to - from, part.begin.value);
+    }
+  }
+
   void draw(std::uint32_t pid, std::uint32_t lane, std::uint32_t t, bool simulated, Ns free) {
     const Ns at = start(t, simulated);
     if (meeting_[t] != kNone && g_.cost[t] == 0 && t + 1 < g_.lanes[lane].end && meeting_[t + 1] == meeting_[t]) {
       slice("wait", "\"(waits for other ranks)\"", pid, lane_track(lane, simulated), at, met(t + 1, simulated) - at, t);
     } else if (meeting_[t] != kNone) {
       const Ns from = met(t, simulated);
-      slice("kernel", name(t), pid, lane_track(lane, simulated), from, at + g_.cost[t] - from, t);
+      slice("kernel", transfer_name(t), pid, lane_track(lane, simulated), from, at + g_.cost[t] - from, t);
     } else if (g_.kind[t] == TaskKind::kWait) {
       if (at > free) slice("wait", name(t), pid, lane_track(lane, simulated), free, at - free, t);
     } else {
@@ -165,6 +203,7 @@ class Writer {
   const ranks::Job& job_;
   const analysis::RanksStep& s_;
   const Graph& g_;
+  ranks::Traffic traffic_;
   std::string out_;
   ChromeEvents events_{out_};
   std::vector<std::uint32_t> meeting_;

@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+
 #include "foretrace/analysis/doctor.hpp"
 #include "foretrace/analysis/ranks.hpp"
+#include "foretrace/report/export.hpp"
 #include "scripted_job.hpp"
 
 namespace foretrace::test {
@@ -376,6 +380,27 @@ TEST(RanksKind, ASlowRankOfAStageIsNamed) {
   EXPECT_EQ(report->stragglers.found[0].like, 1U);
 }
 
+TEST(RanksKind, TheTimelineShowsGroupsAndTheBubble) {
+  ScriptedJob m(2);
+  m.groups["c"] = {0, 1};
+  for (int i = 0; i < 2; ++i) {
+    forward(m, 0);
+    m.batch(0, {{.to = 1}});
+    m.batch(1, {{.from = 0}});
+    forward(m, 1);
+  }
+  m.step();
+  const ranks::Job job = m.job();
+  const auto step = analysis::open_ranks_step(job);
+  ASSERT_TRUE(step);
+  const auto written = report::export_ranks(job, **step, {});
+  ASSERT_TRUE(written) << written.error().to_string();
+  for (const char* part : {"rank 0 measured", "rank 1 simulated", "bubble (stage 1)", "\"bubble\"", "pp send-recv",
+                           "(waits for other ranks)"}) {
+    EXPECT_NE(written->bytes.find(part), std::string::npos) << part;
+  }
+}
+
 // A rank alone names its groups, and with them the ranks that are missing.
 TEST(RanksKind, OneRankNamesTheMissing) {
   ScriptedJob m(4);
@@ -425,6 +450,36 @@ TEST(RanksKind, DoctorNamesWhatIsMissingOfAJob) {
   // Rank 1's file ends a step early.
   reports[1].numbered_steps.pop_back();
   EXPECT_EQ(analysis::examine_set(reports).shorter_ranks, std::vector<std::int64_t>{1});
+}
+
+// Jobs of others, where they are at hand.
+TEST(RanksKind, PublicJobs) {
+  const char* root = std::getenv("FORETRACE_PUBLIC");
+  if (root == nullptr) GTEST_SKIP() << "FORETRACE_PUBLIC is not set";
+  const std::pair<const char*, const char*> all[] = {{"zoo2/made-jobs/fsdp", "fsdp4"},
+                                                     {"zoo2/made-jobs/pp", "pp4"},
+                                                     {"zoo2/made-jobs/tpdp", "tp2 dp2"},
+                                                     {"dlrm-8ranks-v100", "emb8 dp8"}};
+  for (const auto& [folder, parallel] : all) {
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(root) / folder)) {
+      files.push_back(entry.path().string());
+    }
+    const auto job = ranks::load_job(files);
+    ASSERT_TRUE(job) << folder;
+    const auto report = analysis::analyse_ranks(*job, {});
+    ASSERT_TRUE(report) << folder;
+    EXPECT_EQ(report->kind.parallel, parallel);
+  }
+  const std::pair<const char*, const char*> logs[] = {{"AR", "pp4 dp4 zero1"}, {"SE", "pp2 dp32 zero1"}};
+  for (const auto& [name, parallel] : logs) {
+    const auto trace = trace::load(fmt::format("{}/straggler-jobs/trace-{}.csv.gz", root, name));
+    ASSERT_TRUE(trace);
+    const auto job = ranks::read_pipeline(*trace);
+    ASSERT_TRUE(job);
+    EXPECT_EQ(ranks::kind_of(*job).parallel, parallel);
+    EXPECT_EQ(ranks::kind_of(*job).shape.schedule, Schedule::kOneForwardOneBackward);
+  }
 }
 
 // Half of the micro-batches enter at each end.

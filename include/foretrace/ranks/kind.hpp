@@ -35,6 +35,7 @@ struct JobGroup {
   std::string name, description;
   std::vector<std::int64_t> ranks;  ///< that belong to it; those seen where the traces do not say
   std::uint32_t group = 0;          ///< index into Matching::groups
+  std::uint32_t kinds = 0;          ///< of its operations: bits of CollectiveKind
   std::uint64_t operations = 0;     ///< of one rank
   double bytes = 0;                 ///< moved by one rank: of the input, of all-gathers the output
   Ns wait = 0, transfer = 0;        ///< in its kernels: for the last rank, and from then on
@@ -78,6 +79,8 @@ struct JobKind {
   std::string fabric;                ///< that `fabric_gbs` is of; empty: unknown
   std::vector<std::int64_t> absent;  ///< ranks that groups name and no trace was given of
 
+  /// What an operation of a group (index into Matching::groups; the bit of its CollectiveKind) is there for.
+  [[nodiscard]] Parallelism purpose(std::uint32_t group, std::uint32_t kind_bit) const;
   /// Ranks of a kind's groups: 2 for "tp2"; 1 where the job has none.
   [[nodiscard]] std::uint32_t size_of(Parallelism kind) const;
 };
