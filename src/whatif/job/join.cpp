@@ -1,11 +1,10 @@
-#include "whatif/job/job_models.hpp"
-
 #include <algorithm>
 #include <unordered_map>
 
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "ranks/merge.hpp"
+#include "whatif/job/job_models.hpp"
 #include "whatif/model/graph_facts.hpp"
 
 namespace foretrace::whatif {
@@ -177,9 +176,8 @@ class Joiner {
   // One transfer for all, on the stream of the one that is done first.
   void tie_together(std::vector<Joint>& joints) {
     Graph& g = out_.graph;
-    const auto first = std::min_element(joints.begin(), joints.end(), [&](const Joint& a, const Joint& b) {
-      return g.cost[a.tail] < g.cost[b.tail];
-    });
+    const auto first = std::min_element(
+        joints.begin(), joints.end(), [&](const Joint& a, const Joint& b) { return g.cost[a.tail] < g.cost[b.tail]; });
     const std::uint32_t transfer = first->tail;
     for (Joint& j : joints) {
       j.transfer = transfer;

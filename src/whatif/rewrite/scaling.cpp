@@ -45,8 +45,7 @@ bool moves_samples(const Model& m, std::uint32_t task) {
   if (m.trace == nullptr || !g.op[task].valid() || dimensions(*m.trace, g.op[task]) < 2) return false;
   const std::uint32_t end = end_of_backward(g);
   const TaskId call = g.launch[task];
-  const bool behind_backward =
-      end != kNone && call.valid() && g.lane[call.index()] == g.main_lane && call.value > end;
+  const bool behind_backward = end != kNone && call.valid() && g.lane[call.index()] == g.main_lane && call.value > end;
   return !behind_backward;
 }
 
