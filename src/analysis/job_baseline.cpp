@@ -42,8 +42,9 @@ Result<Baseline> rank_baseline(const ranks::Rank& rank, std::uint32_t index, std
   FORETRACE_TRY(Baseline out,
                 make_baseline(rank.trace, rank.steps.steps[step], graph, host::UserMeasurements({}, costs)));
   out.model.transfers_only = !ties.meetings.empty();
-  std::erase_if(out.model.not_modelled,
-                [&](const std::string& text) { return out.figures.one_rank && text == out.figures.one_rank->sentence(); });
+  std::erase_if(out.model.not_modelled, [&](const std::string& text) {
+    return out.figures.one_rank && text == out.figures.one_rank->sentence();
+  });
   return out;
 }
 
@@ -108,9 +109,8 @@ Result<Baseline> make_baseline(const ranks::Job& job, std::optional<std::int64_t
       about.missing.push_back(job.ranks[r].rank);
       continue;
     }
-    const auto neighbours = static_cast<std::size_t>(
-        std::count_if(job.ranks.begin(), job.ranks.end(),
-                      [&](const ranks::Rank& other) { return other.host == job.ranks[r].host; }));
+    const auto neighbours = static_cast<std::size_t>(std::count_if(
+        job.ranks.begin(), job.ranks.end(), [&](const ranks::Rank& other) { return other.host == job.ranks[r].host; }));
     Result<Baseline> one = rank_baseline(job.ranks[r], r, chosen.step[r], *ties,
                                          costs_seen_by(neighbours, job.ranks[r].trace, measurements));
     if (!one) {

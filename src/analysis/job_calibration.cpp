@@ -52,7 +52,8 @@ Ns MovedJob::step(const std::function<double(std::size_t slot, std::size_t part)
     const auto phase = g.phase[t] == graph::Phase::kOptimizer ? host::CpuPhase::kOptimizer
                        : forward                              ? host::CpuPhase::kForward
                                                               : host::CpuPhase::kBackward;
-    cost[t] = scaled(cost[t], log(slot, graph::is_gpu(g.kind[t]) ? Calibration::kGpu : static_cast<std::size_t>(phase)));
+    cost[t] =
+        scaled(cost[t], log(slot, graph::is_gpu(g.kind[t]) ? Calibration::kGpu : static_cast<std::size_t>(phase)));
   }
   return runs_.run(cost).timeline.step;
 }

@@ -41,7 +41,8 @@ const std::vector<Group>& groups() {
             .repeated()}},
       {kStep,
        {step_option(),
-        option(kInteger, "rank", "R", "the lowest", "the rank to look at, or to change, when several are given").at_least(0)}},
+        option(kInteger, "rank", "R", "the lowest", "the rank to look at, or to change, when several are given")
+            .at_least(0)}},
       {kReading,
        {option(kNumber, "max-memory", "GB", "what the machine has left",
                "the most memory to take, in 10^9 bytes; more is an error")

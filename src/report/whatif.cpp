@@ -76,10 +76,10 @@ std::string waits_text(const WhatIfReport& r, const TextStyle& style) {
   TextTable table({{"waits for other ranks, ms", Align::kLeft, true}, {"least"}, {"most"}, {"on rank"}, {"transfers"}});
   const auto add = [&](const std::string& name, const std::vector<whatif::RankTime>& ranks) {
     if (ranks.empty()) return;
-    const auto [least, most] = std::minmax_element(
-        ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.wait < b.wait; });
-    table.row({name, short_ms(least->wait), short_ms(most->wait), fmt::format("{}", most->rank),
-               short_ms(most->transfer)});
+    const auto [least, most] =
+        std::minmax_element(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.wait < b.wait; });
+    table.row(
+        {name, short_ms(least->wait), short_ms(most->wait), fmt::format("{}", most->rank), short_ms(most->transfer)});
   };
   add("as it is", r.baseline.job->ranks);
   for (const whatif::Prediction& p : r.predictions) add(p.whatif, p.ranks);

@@ -8,6 +8,7 @@
 #include "foretrace/analysis/baseline.hpp"
 #include "scripted_job.hpp"
 #include "whatif/job/job_models.hpp"
+#include "whatif/rewrite/scaling.hpp"
 
 namespace foretrace::test {
 namespace {
@@ -134,6 +135,28 @@ TEST(JobWhatIf, WhatReplacesTheCommunicationIsDeclined) {
   const ranks::Job job = m.job();
   const Prediction p = ask(baseline_of(job), "ddp:workers=8,fabric=DGX-H100");
   EXPECT_NE(p.declined, "");
+}
+
+TEST(JobWhatIf, ActivationsGrowWithTheBatchAndGradientsDoNot) {
+  ScriptedJob m(2);
+  for (int s = 0; s < 3; ++s) {
+    for (std::size_t r = 0; r < 2; ++r) {
+      m.compute(r, "gemm", kNsPerMs);
+      m.collective(r, {.elements = 8 * 64, .dims = "[[[8, 16, 4]]]"});  // what tensor parallelism reduces
+      m.compute(r, "gemm", kNsPerMs, true);
+      m.collective(r, {.elements = 1000, .dims = "[[[1000]]]"}, true);  // a bucket of gradients
+      m.collective(r, {.elements = 3000}, true);                        // nothing says what it holds
+    }
+    m.step();
+  }
+  const ranks::Job job = m.job();
+  const Baseline today = baseline_of(job);
+  const whatif::Model& rank = *today.model.job->ranks.front();
+  std::vector<bool> moves;
+  for (std::uint32_t t = 0; t < rank.graph.size(); ++t) {
+    if (rank.graph.kind[t] == graph::TaskKind::kCollective) moves.push_back(whatif::moves_samples(rank, t));
+  }
+  EXPECT_THAT(moves, ::testing::ElementsAre(true, false, false));
 }
 
 TEST(JobWhatIf, AMeasuredStepIsWhatTheJobTakesToday) {

@@ -42,6 +42,7 @@ class ScriptedJob {
     int out_elements = 0;      ///< 0: as many
     std::string dtype = "Float";
     bool overlaps = false;  ///< what follows does not wait for it
+    std::string dims = {};  ///< of the tensor, "[[[8, 1024, 64]]]"; empty: not recorded
   };
 
   std::vector<Ns> offset;  ///< per rank: what its clock is ahead
@@ -258,7 +259,9 @@ class ScriptedJob {
   }
 
   void record(std::size_t r, const Call& c, Ns at, int thread) {
-    put(r, "cpu_op", "record_param_comms", at, 25'000, thread, info_of(c).substr(1));
+    const std::string dims =
+        c.dims.empty() ? "" : fmt::format(R"(,"Input Dims":{},"Input type":["TensorList"])", c.dims);
+    put(r, "cpu_op", "record_param_comms", at, 25'000, thread, info_of(c).substr(1) + dims);
   }
   void record(std::size_t r, const Message& m, Ns at, int thread) {
     put(r, "cpu_op", "record_param_comms", at, 5'000, thread, info_of(r, m).substr(1));

@@ -129,9 +129,9 @@ Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& ste
                                const host::UserMeasurements& measurements);
 
 /// The step of a job, all ranks together: every rank has a model like that of a single trace, in which a collective costs its transfer
-/// alone; waiting for other ranks follows from the simulation. Predictions from it make a change on every rank, or on `only` those
-/// of these numbers. `measurements` are of the job's step. The traces must outlive the result. Declined when they are not of one job or have no step in
-/// common, or when a rank's step cannot be predicted from.
+/// alone; waiting for other ranks follows from the simulation. Predictions from it make a change on every rank, or on those that `only`
+/// names. `measurements` are of the job's step. The traces must outlive the result. Declined when they are not of one job or have no
+/// step in common, or when a rank's step cannot be predicted from.
 Result<Baseline> make_baseline(const ranks::Job& job, std::optional<std::int64_t> step,
                                const host::UserMeasurements& measurements, const std::vector<std::int64_t>& only = {});
 

@@ -285,9 +285,9 @@ struct Prediction {
   std::string declined;  ///< why nothing could be predicted: "amp: …"; empty otherwise
   /// The same without the name of the change where there is only one.
   [[nodiscard]] std::string_view reason() const;
-  graph::Graph graph;  ///< the changed graph, for export
-  std::vector<RankTime> ranks;                ///< of a job, by rank; only with Detail::kFull
-  std::optional<std::int64_t> fullest_rank;   ///< of a job: the one whose memory this is
+  graph::Graph graph;                        ///< the changed graph, for export
+  std::vector<RankTime> ranks;               ///< of a job, by rank; only with Detail::kFull
+  std::optional<std::int64_t> fullest_rank;  ///< of a job: the one whose memory this is
 };
 /// kStepOnly leaves out the band, the families and reserved memory: for searches that predict many and show few.
 enum class Detail : std::uint8_t { kFull, kStepOnly };

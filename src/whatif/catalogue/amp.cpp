@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/layer_regions.hpp"
@@ -11,6 +13,7 @@
 #include "whatif/model/use_code.hpp"
 #include "whatif/rewrite/autocast_tasks.hpp"
 #include "whatif/rewrite/precision_memory.hpp"
+#include "whatif/rewrite/scaling.hpp"
 #include "whatif/rewrite/workspaces.hpp"
 
 namespace foretrace::whatif {
@@ -48,7 +51,11 @@ class Amp {
     places_.first.assign(flow_.units.size(), kNone);
     places_.last_backward.assign(flow_.units.size(), kNone);
     std::size_t halves = 0;
-    for (const Row& row : rows) halves += change(row) ? 1u : 0u;
+    for (const Row& row : rows) {
+      if (!change(row)) continue;
+      ++halves;
+      half_tasks_.insert(row.tasks.begin(), row.tasks.end());
+    }
     if (halves == 0)
       return fail(ErrorCode::kDeclined, "no operation of this step runs in half precision under autocast");
     if (is_compiled(m_)) {
@@ -56,6 +63,7 @@ class Amp {
       if (m_.memory) m_.not_modelled.emplace_back("memory: the peak is that of the program as it is");
       return {};
     }
+    halve_collectives();
     insert_casts(m_, draft_, flow_, cast_, places_, dtype_);
     if (dtype_ == Dtype::kFp16 && !nature_of(m_).infers()) insert_grad_scaler(m_, draft_, places_.end_of_backward);
     if (m_.memory) autocast_memory(m_, flow_, cast_);
@@ -95,6 +103,29 @@ class Amp {
     if (b.sums && m_.works[row.work].family != Family::kReduction) return a.sums_half && half(row, Precision::kHalf);
     // Half and FP32 together compute their gradients in FP32 as before.
     return a.precision == Precision::kHalf && half(row, Precision::kHalf);
+  }
+
+  // What tensor parallelism reduces behind a product of the forward pass has the product's type. Gradients of activations reach their
+  // collective in the type of the norm in front, which stays FP32, and gradients of parameters stay FP32, too.
+  void halve_collectives() {
+    if (!m_.transfers_only) return;  // of one rank's kernel most may be waiting
+    const graph::Graph& g = m_.graph;
+    const auto called = [&](std::uint32_t t) { return g.measured[g.launch[t].index()]; };
+    std::vector<std::uint32_t> order;
+    for (std::uint32_t t = 0; t < g.size(); ++t) {
+      if (graph::is_gpu(g.kind[t]) && g.launch[t].valid() && g.lane[g.launch[t].index()] == g.main_lane)
+        order.push_back(t);
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return called(a) < called(b); });
+    bool half_before = false;
+    for (const std::uint32_t t : order) {
+      if (g.kind[t] != graph::TaskKind::kCollective) {
+        half_before = half_tasks_.contains(t);
+      } else if (half_before && moves_samples(m_, t)) {
+        draft_.scale({t}, 0.5);  // half of the bytes
+      }
+    }
   }
 
   // A gradient that is cast back comes out dense: where one was copied for that before, the cast takes the copy's place, and its time
@@ -150,6 +181,7 @@ class Amp {
   LayerRegions regions_;
   bool everywhere_ = true;
   CastPlaces places_;
+  std::set<std::uint32_t> half_tasks_;
 };
 
 Status apply_amp(Model& m, Draft& draft, const Parameters& parameters) {

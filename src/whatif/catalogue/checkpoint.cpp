@@ -169,8 +169,7 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
     // The reentrant kind runs the whole block again; the other stops where backward has all it needs, which operations tell that
     // a compiler has left.
     const bool whole = reentrant || has->compiled;
-    for (const std::uint32_t t :
-         with_collectives(m, collectives, whole ? b.forward : recomputed(g, flow, b.forward))) {
+    for (const std::uint32_t t : with_collectives(m, collectives, whole ? b.forward : recomputed(g, flow, b.forward))) {
       const bool communicates = g.kind[t] == TaskKind::kCollective;
       at = draft.insert({.name = std::string(g.task_name(t)),
                          .cost = g.cost[t],

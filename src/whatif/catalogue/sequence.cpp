@@ -10,6 +10,7 @@
 #include "whatif/dataflow/op_facts.hpp"
 #include "whatif/dataflow/sequence_shapes.hpp"
 #include "whatif/rewrite/rows.hpp"
+#include "whatif/rewrite/scaling.hpp"
 #include "work/describe_op.hpp"
 
 namespace foretrace::whatif {
@@ -303,7 +304,9 @@ class Sequence {
 
 Status apply_sequence(Model& m, Draft& draft, const Parameters& parameters) {
   FORETRACE_TRY(const SequenceShapes shapes, SequenceShapes::find(m));
-  return Sequence(m, draft, shapes, parameters.number("x")).run();
+  FORETRACE_TRY_VOID(Sequence(m, draft, shapes, parameters.number("x")).run());
+  scale_collectives(m, draft, parameters.number("x"));
+  return {};
 }
 
 std::string code_for(const Parameters& p, bool /*training*/) {

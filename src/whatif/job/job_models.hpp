@@ -24,9 +24,10 @@ namespace foretrace::whatif {
 /// What ranks have in common before and after any change.
 struct JobTies {
   std::vector<Meeting> meetings;
-  std::vector<std::uint32_t> slot_of_rank;  ///< by index into ranks::Job::ranks: its place among the models; kNone: it has none
-  std::vector<std::int64_t> numbers;        ///< of the ranks, by slot
-  std::vector<char> changes;                ///< by slot: whether changes are made on this rank
+  std::vector<std::uint32_t>
+      slot_of_rank;  ///< by index into ranks::Job::ranks: its place among the models; kNone: it has none
+  std::vector<std::int64_t> numbers;  ///< of the ranks, by slot
+  std::vector<char> changes;          ///< by slot: whether changes are made on this rank
 };
 
 /// A collective of one rank in the joined graph, where it waits for others.

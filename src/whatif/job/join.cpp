@@ -1,5 +1,3 @@
-#include "whatif/job/job_models.hpp"
-
 #include <algorithm>
 #include <unordered_map>
 
@@ -7,6 +5,7 @@
 #include "foretrace/memory/memory.hpp"
 #include "hardware/figures.hpp"
 #include "ranks/merge.hpp"
+#include "whatif/job/job_models.hpp"
 #include "whatif/model/graph_facts.hpp"
 
 namespace foretrace::whatif {
@@ -178,9 +177,8 @@ class Joiner {
   // One transfer for all, on the stream of the one that is done first.
   void tie_together(std::vector<Joint>& joints) {
     Graph& g = out_.graph;
-    const auto first = std::min_element(joints.begin(), joints.end(), [&](const Joint& a, const Joint& b) {
-      return g.cost[a.tail] < g.cost[b.tail];
-    });
+    const auto first = std::min_element(
+        joints.begin(), joints.end(), [&](const Joint& a, const Joint& b) { return g.cost[a.tail] < g.cost[b.tail]; });
     const std::uint32_t transfer = first->tail;
     for (Joint& j : joints) {
       j.transfer = transfer;

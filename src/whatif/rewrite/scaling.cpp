@@ -45,8 +45,7 @@ bool moves_samples(const Model& m, std::uint32_t task) {
   if (m.trace == nullptr || !g.op[task].valid() || dimensions(*m.trace, g.op[task]) < 2) return false;
   const std::uint32_t end = end_of_backward(g);
   const TaskId call = g.launch[task];
-  const bool behind_backward =
-      end != kNone && call.valid() && g.lane[call.index()] == g.main_lane && call.value > end;
+  const bool behind_backward = end != kNone && call.valid() && g.lane[call.index()] == g.main_lane && call.value > end;
   return !behind_backward;
 }
 
@@ -117,16 +116,22 @@ std::size_t scale_batch(Model& m, Draft& draft, double x) {
     m.not_modelled.emplace_back(
         "how many sequences the step has: products may read weights only, or grow with the batch");
   }
-  bool collectives = false;
+  // Without a backward pass all collectives move activations; small ones are latency, which stays.
+  scale_collectives(m, draft, x, nature.infers() && x > 1);
+  return changed;
+}
+
+void scale_collectives(Model& m, Draft& draft, double x, bool all) {
+  const Graph& g = m.graph;
+  bool any = false;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     if (g.kind[t] != TaskKind::kCollective || draft.removed(t)) continue;
-    collectives = true;
-    // Without a backward pass all collectives move activations; small ones are latency, which stays.
-    if (moves_samples(m, t) || (nature.infers() && x > 1))
+    any = true;
+    if (all || moves_samples(m, t))
       draft.set(t, static_cast<Ns>(linear(m, static_cast<double>(draft.cost(t)), x)), graph::Origin::kScaled);
   }
-  if (collectives && !m.transfers_only) m.not_modelled.emplace_back("when the other ranks arrive at collectives with the new batch");
-  return changed;
+  if (any && !m.transfers_only)
+    m.not_modelled.emplace_back("when the other ranks arrive at collectives with the new batch");
 }
 
 void scale_host(Model& m, Draft& draft, double factor) {

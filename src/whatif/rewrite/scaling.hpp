@@ -16,6 +16,9 @@ std::size_t scale_batch(Model& model, Draft& draft, double x);
 /// of one dimension, or behind the backward pass.
 bool moves_samples(const Model& model, std::uint32_t task);
 
+/// Collectives that move samples, or all of them, for x times as much of it.
+void scale_collectives(Model& model, Draft& draft, double x, bool all = false);
+
 /// All CPU work takes `factor` times as long, and so does what later what-ifs add.
 void scale_host(Model& model, Draft& draft, double factor);
 
