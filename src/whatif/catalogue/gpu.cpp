@@ -136,8 +136,9 @@ class Move {
   void note() {
     const auto note = [&](std::string_view text) { m_.not_modelled.emplace_back(text); };
     if (m_.device.vendor != to_.vendor) {
-      note(fmt::format("{} and {} have libraries of their own: products follow peaks and one AMD GPU's tables",
-                       m_.device.name, to_.name));
+      note(fmt::format(
+          "{} and {} have libraries of their own: products and attention follow published kernels of AMD's GPUs",
+          m_.device.name, to_.name));
     }
     if (!stays_ && unknown_ > 0) {
       note(fmt::format("{:.1f} % of the GPU's time has no model and stays as measured", 100 * unknown_ / all_));
