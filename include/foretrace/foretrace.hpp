@@ -28,7 +28,6 @@
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/overview/overview.hpp"
 #include "foretrace/ranks/job.hpp"
-#include "foretrace/ranks/kind.hpp"
 #include "foretrace/report/export.hpp"
 #include "foretrace/report/report.hpp"
 #include "foretrace/search/optimize.hpp"

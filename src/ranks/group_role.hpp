@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "foretrace/ranks/kind.hpp"
+#include "foretrace/ranks/job.hpp"
 #include "ranks/group_use.hpp"
 
 namespace foretrace::ranks {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "foretrace/ranks/kind.hpp"
+#include "foretrace/ranks/job.hpp"
 #include "hardware/collective.hpp"
 #include "ranks/collectives.hpp"
 #include "ranks/group_role.hpp"

@@ -1,7 +1,7 @@
 #pragma once
-// The kind of a job: what include/foretrace/ranks/kind.hpp describes, found in one step of it.
+// The kind of a job: what include/foretrace/ranks/job.hpp describes, found in one step of it.
 
-#include "foretrace/ranks/kind.hpp"
+#include "foretrace/ranks/job.hpp"
 #include "hardware/collective.hpp"
 #include "ranks/collectives.hpp"
 #include "ranks/job_graph.hpp"

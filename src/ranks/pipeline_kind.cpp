@@ -7,7 +7,6 @@
 #include <set>
 
 #include "foretrace/ranks/job.hpp"
-#include "foretrace/ranks/kind.hpp"
 #include "ranks/job_kind.hpp"
 
 namespace foretrace::ranks {

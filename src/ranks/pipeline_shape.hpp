@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "foretrace/ranks/kind.hpp"
+#include "foretrace/ranks/job.hpp"
 #include "ranks/collectives.hpp"
 #include "ranks/program_order.hpp"
 

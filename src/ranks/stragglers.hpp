@@ -2,7 +2,6 @@
 // Finding the ranks and links that hold a job up.
 
 #include "foretrace/ranks/job.hpp"
-#include "foretrace/ranks/kind.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "ranks/collectives.hpp"
 #include "ranks/job_graph.hpp"

@@ -6,7 +6,6 @@
 #include "base/readable.hpp"
 #include "base/statistics.hpp"
 #include "foretrace/ranks/job.hpp"
-#include "foretrace/ranks/kind.hpp"
 #include "foretrace/report/report.hpp"
 #include "report/json_writer.hpp"
 #include "report/text_table.hpp"

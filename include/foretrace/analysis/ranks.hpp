@@ -14,7 +14,6 @@
 #include "foretrace/base/result.hpp"
 #include "foretrace/base/types.hpp"
 #include "foretrace/ranks/job.hpp"
-#include "foretrace/ranks/kind.hpp"
 
 namespace foretrace::analysis {
 
