@@ -20,9 +20,10 @@ namespace {
 // profiler too, up to this share of the thread's other time; 11 measured models had 0.5 to 6 %.
 constexpr double kLongShare = 0.06;
 
-// Autograd's own thread runs C++. Stretches of this length without an event are Python in it: hooks, tensor subclasses, functions
-// written by the user. Plain backward passes have them for 3 to 20 % of their other time (30 traces on an H200), sharded ones and
-// those of DTensor for 57 to 73 %. What exceeds the plain share is the program's own, and recording does not slow it.
+// Autograd's own thread runs C++. In a job of several ranks, stretches of this length without an event are Python in it: hooks and tensor
+// subclasses. Plain backward passes have them for 3 to 20 % of their other time (about 20 traces on an H200), sharded ones and those of
+// DTensor for 57 to 73 %. What exceeds the plain share is the program's own, and recording does not slow it. (Compiled steps of one GPU
+// have long stretches too, which recording does slow.)
 constexpr Ns kPythonStretch = 20'000;
 constexpr double kPythonShare = 0.2;
 
@@ -123,10 +124,12 @@ void take_recording(const Graph& g, const graph::GraphLane& lane, const std::vec
 CpuParts cpu_parts(const Graph& g, const HostCosts& host, const std::array<double, kCpuPhases>& speed) {
   const std::vector<char> launches = launching(g);
   CpuParts parts{std::vector<Ns>(g.size(), 0), std::vector<Ns>(g.size(), 0)};
+  const bool communicates =
+      std::any_of(g.kind.begin(), g.kind.end(), [](TaskKind k) { return k == TaskKind::kCollective; });
   for (const graph::GraphLane& lane : g.lanes) {
     if (lane.kind != graph::GraphLaneKind::kCpu) continue;
     take_stretches(g, lane, parts.scalable);
-    if (&lane != &g.lanes[g.main_lane]) keep_python_of_backward(g, lane, parts.scalable);
+    if (communicates && &lane != &g.lanes[g.main_lane]) keep_python_of_backward(g, lane, parts.scalable);
     limit_between_launches(lane, launches, parts.scalable);
     if (!g.recorded.empty()) take_recording(g, lane, launches, host.profiler, speed, parts);
   }

@@ -69,7 +69,10 @@ TEST(Gpus, Tf32LeavesEveryGpuWithoutItAsItIs) {
     const whatif::Prediction tf32 = stacked(*b, {"tf32", move});
     ASSERT_TRUE(plain.declined.empty() && tf32.declined.empty()) << d.name << tf32.declined;
     if (d.tflops_tf32 > 0) {
-      EXPECT_LE(tf32.step, plain.step) << d.name;
+      // Where tensor cores multiply no faster in TF32, strict kernels run; copies between layouts that TF32 needed on the GPU of the
+      // trace stay in the step.
+      const double copies = d.tflops_tf32 > d.tflops_fp32 ? 1 : 1.03;
+      EXPECT_LE(static_cast<double>(tf32.step), copies * static_cast<double>(plain.step)) << d.name;
       continue;
     }
     ++without;

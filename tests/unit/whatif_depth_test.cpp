@@ -67,15 +67,18 @@ TEST(Depth, OrderDoesNotMatter) {
   EXPECT_EQ(predicted(kGpt2, {"amp", "accumulate:n=2"}).step, predicted(kGpt2, {"accumulate:n=2", "amp"}).step);
 }
 
-TEST(Depth, WorkersAndCudaGraphsSeeAllBlocks) {
-  for (const char* other : {"ddp:workers=8", "fsdp:workers=8", "cuda-graph"}) {
-    const Prediction few = predicted(kGpt2, {other});
-    const Prediction many = predicted(kGpt2, {other, "layers:n=24"});
-    ASSERT_EQ(many.declined, "") << other;
-    EXPECT_GT(ratio(many.gpu_time, few.gpu_time), 1.6) << other;
+TEST(Depth, CudaGraphsHoldAllBlocks) {
+  const Prediction few = predicted(kGpt2, {"cuda-graph"});
+  const Prediction many = predicted(kGpt2, {"cuda-graph", "layers:n=24"});
+  ASSERT_EQ(many.declined, "");
+  EXPECT_GT(ratio(many.gpu_time, few.gpu_time), 1.6);
+}
+
+// The gradients of added blocks are not in the trace: rather no answer than one with too little communication.
+TEST(Depth, WorkersAreDeclined) {
+  for (const char* workers : {"ddp:workers=8", "fsdp:workers=8", "zero1:workers=8"}) {
+    EXPECT_THAT(predicted(kGpt2, {workers, "layers:n=24"}).declined, HasSubstr("no gradients of the blocks"));
   }
-  EXPECT_GT(predicted(kGpt2, {"layers:n=24", "ddp:workers=8"}).communication,
-            predicted(kGpt2, {"ddp:workers=8"}).communication);
 }
 
 TEST(Depth, SeveralListsAreChosenFrom) {
@@ -91,7 +94,6 @@ TEST(Depth, SeveralListsAreChosenFrom) {
 TEST(Depth, DeclinesWhereNothingRepeats) {
   EXPECT_THAT(predicted("h200-clean/mlp", {"layers:n=8"}).declined, HasSubstr("no block of layers repeats"));
   EXPECT_FALSE(parse_use("layers:n=8,x=2"));
-  EXPECT_FALSE(parse_use("layers"));
   EXPECT_FALSE(parse_use("layers:n=2.5"));
 }
 

@@ -268,11 +268,12 @@ Status apply_layers(Model& m, Draft& draft, const Parameters& parameters) {
 }
 
 Status check(const Parameters& p) {
-  if (p.given("n") == p.given("x")) return fail(ErrorCode::kUsage, "layers takes either n= or x=");
+  if (p.given("n") && p.given("x")) return fail(ErrorCode::kUsage, "layers takes either n= or x=");
   return {};
 }
 
 std::string code_for(const Parameters& p, bool /*training*/) {
+  if (!p.given("n") && !p.given("x")) return {};
   return p.given("n") ? fmt::format("config.num_hidden_layers = {:g}", p.number("n"))
                       : fmt::format("config.num_hidden_layers = int({:g} * config.num_hidden_layers)", p.number("x"));
 }
@@ -284,12 +285,15 @@ const Registered kRegistered(
                      .about = "number of blocks",
                      .type = ParameterType::kNumber,
                      .check = whole_number<kMostBlocks>},
-                    {.name = "x", .about = "factor on their number", .type = ParameterType::kNumber},
+                    {.name = "x",
+                     .about = "factor on their number, where n is not given",
+                     .default_value = "2",
+                     .type = ParameterType::kNumber},
                     {"of", "globs of lists of blocks (encoder.layer), separated by |; the only one when not given"}},
      .assumes = "more blocks cost what a block in the middle costs; the update follows the parameters; embedding, "
                 "head and loss stay",
      .source = "equal blocks run equal kernels",
-     .not_modelled = "caches and clocks that a longer step changes",
+     .not_modelled = "caches and clocks that a longer step changes; several workers",
      .changes = Changes::kDepth,
      .parts = {.memory = Part::kModelled},
      .code = "config.num_hidden_layers = …",

@@ -117,6 +117,12 @@ Status apply_parallelism(Model& model, Draft& draft, const Parallelism& how, con
     slow_down(draft, model.graph, how.slow_worker);
     return {};
   }
+  for (const Model::Applied& before : model.applied) {
+    if (before.changes != Changes::kDepth) continue;
+    return fail(ErrorCode::kDeclined, fmt::format("the trace shows no gradients of the blocks that {} adds, so they cannot "
+                                                  "be reduced",
+                                                  before.whatif));
+  }
   FORETRACE_TRY(const Gradients gradients, find_gradients(model));
   FORETRACE_TRY_VOID(check_plan(how.buckets, gradients));
   // Workers differ by what a GPU's steps differ by; the slowest of them sets the pace.
