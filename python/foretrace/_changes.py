@@ -36,6 +36,7 @@ __all__ = [
     "gpu",
     "half",
     "horovod",
+    "layers",
     "no_sync",
     "offload",
     "p3",
@@ -271,7 +272,7 @@ def half(*, dtype: Literal["bf16", "fp16"] | None = None) -> str:
 
     dtype: the half type (default bf16)
     """
-    return written("half", {"dtype": dtype})
+    return written("half", locals())
 
 
 def horovod(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
@@ -285,6 +286,16 @@ def horovod(*, workers: float | None = None, fabric: str | None = None, collecti
         for ddp
     """
     return written("horovod", {**locals(), "ring_steps": on_off(ring_steps)})
+
+
+def layers(*, n: float | None = None, x: float | None = None, of: str | Sequence[str] | None = None) -> str:
+    """A deeper or shallower model: its repeated block n times.
+
+    n: number of blocks
+    x: factor on their number, where n is not given (default 2)
+    of: globs of lists of blocks (encoder.layer), separated by |; the only one when not given
+    """
+    return written("layers", locals())
 
 
 def no_sync() -> str:
