@@ -27,7 +27,8 @@ Result<Graph> build_one(const Job& job, const CommonStep& step, std::size_t rank
   graph::BuildOptions options;
   options.alone = true;  // ranks begin at different moments: the step is replayed as it happened, not as a period
   const trace::Trace& trace = job.ranks[rank].trace;
-  return graph::GraphBuilder(trace, job.ranks[rank].steps, hardware::latencies_of(trace)).build(step.step[rank], options);
+  return graph::GraphBuilder(trace, job.ranks[rank].steps, hardware::latencies_of(trace))
+      .build(step.step[rank], options);
 }
 
 /// A collective on its way into the graph.

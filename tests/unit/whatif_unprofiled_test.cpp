@@ -121,7 +121,8 @@ TEST(Unprofiled, PythonInABackwardPassKeepsItsTime) {
     launches(20, 0);
     m.thread(2);
     launches(200, hook);
-    m.launch(++c, {at + 4 * kUs, at + 10 * kUs}, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", {at + 11 * kUs, at + 12 * kUs});
+    m.launch(++c, {at + 4 * kUs, at + 10 * kUs}, "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+             {at + 11 * kUs, at + 12 * kUs});
     at += 14 * kUs;
     m.thread(1);
     m.op("aten::item", at, at + 50 * kUs);

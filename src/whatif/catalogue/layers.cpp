@@ -156,12 +156,12 @@ class Depth {
     if (m_.memory) memory::add_blocks(*m_.memory, more_activations_);
     if (more_elements_ == 0 || m_.parameter_elements <= 0) return;
     const double by = 1 + static_cast<double>(more_elements_) / static_cast<double>(m_.parameter_elements);
-    const double tensors = 1 + static_cast<double>(more_tensors_) /
-                                   static_cast<double>(std::max<std::int64_t>(1, m_.parameter_tensors));
+    const double tensors =
+        1 + static_cast<double>(more_tensors_) / static_cast<double>(std::max<std::int64_t>(1, m_.parameter_tensors));
     const Graph& g = draft_.base();
     draft_.scale(draft_.select({.gpu = true, .phase = Phase::kOptimizer}), by);
-    draft_.scale(draft_.select({.phase = Phase::kOptimizer,
-                                .where = [&](std::uint32_t t) { return !graph::is_gpu(g.kind[t]); }}),
+    draft_.scale(draft_.select(
+                     {.phase = Phase::kOptimizer, .where = [&](std::uint32_t t) { return !graph::is_gpu(g.kind[t]); }}),
                  tensors);
     m_.parameter_elements = saturated_sum(m_.parameter_elements, more_elements_);
     m_.parameter_tensors = saturated_sum(m_.parameter_tensors, more_tensors_);

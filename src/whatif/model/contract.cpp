@@ -20,9 +20,9 @@ std::string to_string(const std::vector<Need>& needs) {
 
 std::string_view to_string(Changes changes) {
   constexpr std::array<std::string_view, 19> kNames = {
-      "costs",         "batch",     "accumulation", "precision",   "layout",   "kernels",
-      "recomputation", "placement", "optimizer",    "compilation", "launches", "waits",
-      "input",         "host",      "device",       "workers",     "network",  "sequence", "depth"};
+      "costs",     "batch",     "accumulation", "precision", "layout", "kernels", "recomputation",
+      "placement", "optimizer", "compilation",  "launches",  "waits",  "input",   "host",
+      "device",    "workers",   "network",      "sequence",  "depth"};
   return kNames[static_cast<std::size_t>(changes)];
 }
 

@@ -119,9 +119,10 @@ Status apply_parallelism(Model& model, Draft& draft, const Parallelism& how, con
   }
   for (const Model::Applied& before : model.applied) {
     if (before.changes != Changes::kDepth) continue;
-    return fail(ErrorCode::kDeclined, fmt::format("the trace shows no gradients of the blocks that {} adds, so they cannot "
-                                                  "be reduced",
-                                                  before.whatif));
+    return fail(ErrorCode::kDeclined,
+                fmt::format("the trace shows no gradients of the blocks that {} adds, so they cannot "
+                            "be reduced",
+                            before.whatif));
   }
   FORETRACE_TRY(const Gradients gradients, find_gradients(model));
   FORETRACE_TRY_VOID(check_plan(how.buckets, gradients));
