@@ -12,7 +12,7 @@ Need = Literal["shapes", "a backward pass", "layer ranges", "memory events", "co
 """What the trace must hold; where it does not, the what-if is declined before its function is called."""
 
 Changes = Literal["costs", "batch", "accumulation", "precision", "layout", "kernels", "recomputation", "placement",
-                  "optimizer", "compilation", "launches", "waits", "input", "host", "device", "workers", "network", "sequence"]
+                  "optimizer", "compilation", "launches", "waits", "input", "host", "device", "workers", "network", "sequence", "depth"]
 """What a change is a change of: what others, a search among them, recognise it by. "costs": of tasks, and nothing else."""
 
 Part = Literal["unchanged", "modelled", "not modelled"]

@@ -100,16 +100,4 @@ double clock_share(Dtype dtype, double tflops, const Device& d) {
   return measured > 0 ? measured : clock_at_limit(dtype, tflops, d);
 }
 
-Device with_power(Device d, double factor) {
-  d.power_w *= factor;
-  // Around what boards run at, power grows with about the square of the clock; a board held back never exceeds its rated clock.
-  const auto moved = [&](double& share) {
-    if (share > 0) share = std::max(share, std::min(1.0, share * std::sqrt(factor)));
-  };
-  moved(d.sustained_fp32);
-  moved(d.sustained_tf32);
-  moved(d.sustained_half);
-  return d;
-}
-
 }  // namespace foretrace::hardware

@@ -3,6 +3,9 @@
 // square of the voltage, and a lower clock needs less voltage: a board of half the power does more than half the work. The energy of an
 // architecture's units at the rated clock is data: boards/power.csv, fitted by tools/fit_boards.py to what boards reach in long products.
 
+#include <algorithm>
+#include <cmath>
+
 #include "foretrace/hardware/device.hpp"
 
 namespace foretrace::hardware {
@@ -18,6 +21,16 @@ double clock_at_limit(work::Dtype dtype, double tflops, const Device& device);
 double watts_per_tflops(work::Dtype dtype, const Device& device);
 
 /// The same board with so many times its power limit: what was measured at the limit moves along.
-Device with_power(Device device, double factor);
+inline Device with_power(Device device, double factor) {
+  device.power_w *= factor;
+  // Around what boards run at, power grows with about the square of the clock; a board held back never exceeds its rated clock.
+  const auto moved = [&](double& share) {
+    if (share > 0) share = std::max(share, std::min(1.0, share * std::sqrt(factor)));
+  };
+  moved(device.sustained_fp32);
+  moved(device.sustained_tf32);
+  moved(device.sustained_half);
+  return device;
+}
 
 }  // namespace foretrace::hardware

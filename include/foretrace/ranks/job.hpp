@@ -131,8 +131,6 @@ struct Stragglers {
 // What kind of job a set of ranks is: who shares the data, the parameters, the layers, the sequence or the experts. Found from what is
 // communicated, where in the step, and by which process group; descriptions of groups ("mesh_tp") decide only where that leaves
 // a choice.
-//
-//   report.kind.parallel == "tp2 dp4";  report.kind.groups[0].kind == Parallelism::kTensor;  report.kind.pipeline->bubble;
 
 enum class Parallelism : std::uint8_t {
   kTensor,    ///< layers are divided: activations are reduced (or gathered and scattered) in forward and backward
