@@ -365,7 +365,9 @@ class PageTest(unittest.TestCase):
         folder.mkdir(exist_ok=True)
         page = self.browser.open(report(folder, ROOT / "examples" / "resnet50-ddp"))
         self.assertEqual(page.problems, [])
-        self.assertEqual(page.run("document.querySelectorAll('#ranks table').length"), 2)
+        titles = page.run("[...document.querySelectorAll('#ranks h2, #ranks h3')].map(h => h.textContent)")
+        self.assertIn("Groups that communicate", titles)
+        self.assertEqual(page.run("document.querySelectorAll('#ranks table').length"), 3)  # ranks, groups, collectives
         groups = page.run("window.foretrace.job.v.panels[0].rows.filter(r => r.group).map(r => r.group.split(':')[0])")
         self.assertEqual(groups, ["rank 0", "rank 1", "between the ranks"])
         page.close()
