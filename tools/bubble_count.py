@@ -45,7 +45,7 @@ def receives(events: list[dict]) -> set[int]:
             threads[e["tid"]].append((e["ts"], None, e["args"]["Collective name"]))
         elif e.get("cat") in ("cuda_runtime", "cuda_driver") and e.get("args", {}).get("correlation") in communicates:
             threads[e["tid"]].append((e["ts"], e["args"]["correlation"], ""))
-    found = set()
+    found: set[int] = set()
     for happened in threads.values():
         waiting = False
         for _, launched, name in sorted(happened, key=lambda h: h[0]):

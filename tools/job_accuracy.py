@@ -52,7 +52,10 @@ def jobs_in(folder: Path) -> dict[str, list[Path]]:
 
 def profiled(rows: list[dict], job: str) -> list[float]:
     """Mean over the ranks of each traced step, as the program itself timed it."""
-    model, tag, case, world = re.fullmatch(r"(.+?)\.(.+?)\.(.+)\.w(\d+)", job).groups()
+    named = re.fullmatch(r"(.+?)\.(.+?)\.(.+)\.w(\d+)", job)
+    if named is None:
+        raise SystemExit(f"{job}: not MODEL.TAG.CASE.wN")
+    model, tag, case, world = named.groups()
     mine = [r["profiled_ms"] for r in rows
             if (r["model"], r["tag"], r["case"], r["world"]) == (model, tag, case, int(world)) and r.get("profiled_ms")]
     return [mean(step) for step in zip(*mine, strict=False)]
