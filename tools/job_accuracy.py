@@ -9,6 +9,7 @@ A job is the traces `<model>.<tag>.<case>.w<world>.r<rank>.json.gz` of a folder 
 profiler of each rank (`profiled_ms`). Without such a folder there is nothing to judge (exit code 77).
 """
 
+import argparse
 import os
 import re
 import sys
@@ -94,16 +95,21 @@ def judge(program: Path, job: str, traces: list[Path], rows: list[dict]) -> list
     return bad
 
 
-def main() -> int:
-    arguments = parser(__doc__, limits=False)
+def options_and_folders(about: str | None) -> tuple[argparse.Namespace, list[Path]]:
+    """What was asked for, and the folders of recorded jobs; ends with 77 (skipped) where there are none."""
+    arguments = parser(about, limits=False)
     arguments.add_argument("folders", nargs="*", type=Path)
     options = arguments.parse_args()
-    folders = options.folders
-    if not folders:
-        if not (truth := os.environ.get("FORETRACE_TRUTH")):
-            print("no recorded jobs: FORETRACE_TRUTH is not set")
-            return 77
-        folders = [Path(truth) / "h200-parallel"]
+    if options.folders:
+        return options, options.folders
+    if not (truth := os.environ.get("FORETRACE_TRUTH")):
+        print("no recorded jobs: FORETRACE_TRUTH is not set")
+        sys.exit(77)
+    return options, [Path(truth) / "h200-parallel"]
+
+
+def main() -> int:
+    options, folders = options_and_folders(__doc__)
     bad = []
     for folder in folders:
         rows = json_lines(folder / "truth.jsonl")

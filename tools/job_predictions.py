@@ -10,13 +10,11 @@ apart counts by its distance to the two; the distance to its median is printed n
 (exit code 77).
 """
 
-import os
 import sys
-from pathlib import Path
 from statistics import mean
 
-from gates import ask, parser, verdict
-from job_accuracy import NO_JOB, jobs_in
+from gates import ask, verdict
+from job_accuracy import NO_JOB, jobs_in, options_and_folders
 from truth import json_lines
 
 QUIET = 0.05  # of the median: rows that vary less count by their median
@@ -61,15 +59,7 @@ def summed(name: str, errors: list[float], limits: tuple[float, float]) -> list[
 
 
 def main() -> int:
-    arguments = parser(__doc__, limits=False)
-    arguments.add_argument("folders", nargs="*", type=Path)
-    options = arguments.parse_args()
-    folders = options.folders
-    if not folders:
-        if not (truth := os.environ.get("FORETRACE_TRUTH")):
-            print("no recorded jobs: FORETRACE_TRUTH is not set")
-            return 77
-        folders = [Path(truth) / "h200-parallel"]
+    options, folders = options_and_folders(__doc__)
     bad, steps, changes, known, peaks = [], [], [], [], []
     for folder in folders:
         rows = json_lines(folder / "truth.jsonl")

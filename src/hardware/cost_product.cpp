@@ -346,8 +346,4 @@ double transferred_residual(double residual, const ProductWeights& there, const 
   return there.carry_other * residual;
 }
 
-double transferred_residual(double residual, const ProductWeights& there, bool same_silicon) {
-  return same_silicon ? residual : there.carry_other * residual;
-}
-
 }  // namespace foretrace::hardware

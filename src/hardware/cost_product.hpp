@@ -98,9 +98,7 @@ double best_product_us(const Work& work, const TransferWeights& weights, const D
 /// GPUs whose kernels are the same: one vendor, one compute capability.
 bool same_silicon(const Device& a, const Device& b);
 /// How much of a product's residual (log of measured over law) on one GPU shows on another with the parameters `there`: all of it on
-/// the same silicon, else the share `carry_other`.
-double transferred_residual(double residual, const ProductWeights& there, bool same_silicon);
-/// The same from one GPU to another: how much of it shows there is known for pairs of architectures.
+/// the same silicon, else a share that is known for pairs of architectures.
 double transferred_residual(double residual, const ProductWeights& there, const Device& from, const Device& to);
 
 }  // namespace foretrace::hardware

@@ -405,7 +405,7 @@ TEST(Transfer, BothDoorsCarryTheSameMiss) {
     const double here = predict(w, h200).ns;
     const double missed = std::log(here / 1e3 / best_product_us(w, laws, h200));
     const double law = best_product_us(w, laws, a100) * 1e3;
-    const double expected = law * std::exp(transferred_residual(missed, laws.of(ProductKind::kHalf, a100), false));
+    const double expected = law * std::exp(transferred_residual(missed, laws.of(ProductKind::kHalf, a100), h200, a100));
     // Neighbours are looked for at as many tiles per SM as there are there: an odd row's own distance may differ a little.
     EXPECT_NEAR(predict(w, a100).ns / expected, 1, n % 8 == 0 ? 1e-9 : 0.25) << n;
     // A measured product shows what odd rows cost, and they cost as much there. The pair of architectures says how much of the rest is carried.
