@@ -395,7 +395,7 @@ TEST(Transfer, BothDoorsGiveTheSameProduct) {
   }
 }
 
-// To another generation the shape's own distance from the law stays behind in both doors.
+// To another generation the same share of a shape's residual goes along, whether the product is modelled or measured.
 TEST(Transfer, BothDoorsCarryTheSameMiss) {
   const Device& h200 = device("H200-SXM");
   const Device& a100 = device("A100-SXM4-80GB");
@@ -406,11 +406,11 @@ TEST(Transfer, BothDoorsCarryTheSameMiss) {
     const double missed = std::log(here / 1e3 / best_product_us(w, laws, h200));
     const double law = best_product_us(w, laws, a100) * 1e3;
     const double expected = law * std::exp(transferred_residual(missed, laws.of(ProductKind::kHalf, a100), h200, a100));
-    // Neighbours are looked for at as many tiles per SM as there are there: an odd row's own distance may differ a little.
-    EXPECT_NEAR(predict(w, a100).ns / expected, 1, n % 8 == 0 ? 1e-9 : 0.25) << n;
+    // Neighbours are found by the number of tiles per SM, which is another on the A100: the residuals differ a little.
+    EXPECT_NEAR(predict(w, a100).ns / expected, 1, n % 8 == 0 ? 1e-3 : 0.25) << n;
     // A measured product shows what odd rows cost, and they cost as much there. The pair of architectures says how much of the rest is carried.
     const double odd = here / predict(work::gemm_work(1, 4096, 3072, 1024, Dtype::kFp16), h200).ns;
-    EXPECT_NEAR(transfer(here, here, w, KernelShape{}, h200, a100).ns / (expected * odd), 1, 0.02) << n;
+    EXPECT_NEAR(transfer(here, here, w, KernelShape{}, h200, a100).ns / (expected * odd), 1, 0.05) << n;
   }
 }
 
