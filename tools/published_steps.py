@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training steps that others published, predicted from steps recorded on an H200 in FP32.
 
-    tools/published_steps.py [--rows] [--json] [--gate] [--write-spreads] [--program build/foretrace]
+    tools/published_steps.py [--rows] [--json] [--gate] [--write-spreads] [--update-docs] [--program build/foretrace]
 
 Two tables of rows: `data/published/steps.csv` (sources: `sources.csv` next to it) and `training-throughput.csv.gz` in $FORETRACE_PUBLIC.
 Batch, precision, layout and sequence length of a row are stacked on a trace (TRACES; of the second table: gpu_throughput.py). TF32 stands for what "FP32"
@@ -27,6 +27,8 @@ import sys
 import gates
 import gpu_throughput
 import tomllib
+import track_record
+from accuracy_tables import aligned
 from devices import DEVICES, HARDWARE
 from truth import ROOT, csv_rows
 
@@ -189,15 +191,29 @@ def figures(rows):
     return result
 
 
+def appendix(rows):
+    """The text of docs/internals/appendix-published.md."""
+    head = ["source", "network", "precision", "batch", "GPU", "published ms", "predicted ms", "step %", "in band"]
+    cells = [[r["source"], r["model"], r["precision"], str(r["batch"]), r["device"], f"{r['measured_ms']:.1f}", f"{r['predicted_ms']:.1f}",
+              f"{r['error_pct']:+.1f}", "yes" if r["inside"] else "no"]
+             for r in sorted(rows, key=lambda r: (r["source"], r["model"], r["precision"], r["device"], r["batch"])) if r["near"] == "same"]
+    return ("# Appendix: published steps\n\nTraining steps that others published, predicted from steps recorded on an H200 in FP32, where the recorded network is the\n"
+            "published one. Written by `tools/published_steps.py --update-docs`. [GPUs](gpus.md) has the summary.\n\n<!-- published-rows -->\n\n"
+            + "\n".join(aligned(head, cells)) + "\n\n<!-- end of published-rows -->\n")  # fmt: skip
+
+
 def main():
     parser = gates.parser(__doc__)
     parser.add_argument("--rows", action="store_true", help="every row")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--update-docs", action="store_true", help="the rows of equal networks, into docs/internals/appendix-published.md")
     parser.add_argument("--write-spreads", action="store_true", help="how far they are off, into src/hardware/spreads/steps.csv")
     args = parser.parse_args()
     rows = predicted([*own_rows(), *public_rows()], args.program)
     if args.write_spreads:
         (HARDWARE / "spreads" / "steps.csv").write_text(spreads(rows))
+    if args.update_docs:
+        track_record.PUBLISHED.write_text(appendix(rows))
     result = figures(rows)
     now = {f"{name}, mean %": f["mean_pct"] for part in ("steps", "ratios") for name, f in result[part].items() if name.endswith("all")}
     if args.update_limits:

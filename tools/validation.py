@@ -6,7 +6,8 @@ whatifs` and every JSON answer say on how many rows and models a change was comp
     tools/validation.py --check                      fails when the file does not say what the measurements do
 
 A row counts for every what-if it needs; a model measured in several folders or sizes counts once. Steps on one GPU are those
-tools/accuracy.py predicts, steps of several workers those of tools/scale_accuracy.py. Without FORETRACE_TRUTH the check only
+tools/accuracy.py predicts, steps of several workers those of tools/scale_accuracy.py, steps on other GPUs those of
+tools/published_steps.py. Without FORETRACE_TRUTH the check only
 sees the project's own rows: it then fails where the file claims fewer than these, or a what-if that has none at all. The check
 also compares docs/internals/accuracy.md with the file, and its first tables with the rows of the appendix.
 """
@@ -49,6 +50,7 @@ def measured_rows() -> list[tuple[str, str]]:
             if step["rank"] != 0 or case not in CASES or scale_accuracy.solo_trace(path, step) is None:
                 continue
             out += [(name, step["model"]) for name in CASES[case] + (["bucket"] if case == "ddp" and number else [])]
+    out += [("gpu", row[1].split()[0]) for row in track_record.between(track_record.PUBLISHED.read_text(), "published-rows")]
     return out
 
 

@@ -7,6 +7,7 @@
 #include "foretrace/whatif/whatif.hpp"
 #include "report/json_writer.hpp"
 #include "report/text_table.hpp"
+#include "whatif/model/evidence.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -24,12 +25,40 @@ Result<WhatIfs> chosen(const Request& request) {
   return found;
 }
 
-// "26 rows, 21 models"; what is right by definition has none.
+// "26 rows, 21 models".
 std::string validation(const whatif::WhatIf& w) {
-  if (!w.validated) return "no";
-  if (w.evidence.rows == 0) return "by definition";
-  return fmt::format("{} {}, {} {}", w.evidence.rows, w.evidence.rows == 1 ? "row" : "rows", w.evidence.models,
-                     w.evidence.models == 1 ? "model" : "models");
+  if (!w.definition.empty()) return "by definition";
+  if (w.evidence.rows == 0) return "no";
+  const auto count = [](int n, std::string_view what) { return plural(static_cast<std::uint64_t>(n), what); };
+  return fmt::format("{}, {}", count(w.evidence.rows, "row"), count(w.evidence.models, "model"));
+}
+
+// "2.6, worst 16.3": percent, of the steps that were measured.
+std::string error(const whatif::WhatIf& w) {
+  if (!w.definition.empty()) return "by definition";
+  const whatif::PastErrors* past = whatif::past_errors_of(w.name);
+  if (past == nullptr || !past->step_pct) return "";
+  return fmt::format("{:.1f}, worst {:.1f}", *past->step_pct, past->worst_step_pct.value_or(0));
+}
+
+// Everything that is known of how far predictions were off.
+std::string errors_in_full(const whatif::WhatIf& w) {
+  if (!w.definition.empty()) return w.definition;
+  const whatif::PastErrors* past = whatif::past_errors_of(w.name);
+  if (past == nullptr) return "";
+  std::string text;
+  const auto add = [&](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
+  const auto count = [](int rows) { return plural(static_cast<std::uint64_t>(rows), "row"); };
+  if (past->step_pct) {
+    add(fmt::format("step {:.1f} % in the mean of {}", *past->step_pct, count(past->rows)));
+    add(fmt::format("{:.1f} % at worst ({})", past->worst_step_pct.value_or(0), past->worst_row));
+  }
+  if (past->gpu_pct) add(fmt::format("GPU time {:.1f} %", *past->gpu_pct));
+  if (past->memory_pct) add(fmt::format("memory {:.1f} %", *past->memory_pct));
+  if (past->unseen_pct)
+    add(fmt::format("{} of networks that nothing was fitted on: {:.1f} %", count(past->unseen_rows),
+                    *past->unseen_pct));
+  return text;
 }
 
 // "batch:x=", "amp[:dtype=]"; of more parameters than `most` only the first.
@@ -57,6 +86,13 @@ void write_json(report::JsonWriter& json, const WhatIfs& whatifs) {
     json.end_array().member("assumes", w.assumes).member("needs", to_string(w.needs)).member("source", w.source);
     json.member("not_modelled", w.not_modelled).member("validated", w.validated).member("code", w.code);
     json.member("measured_rows", w.evidence.rows).member("measured_models", w.evidence.models);
+    if (!w.definition.empty()) json.member("by_definition", w.definition);
+    if (const whatif::PastErrors* past = whatif::past_errors_of(w.name)) {
+      json.member("step_error_pct", past->step_pct).member("worst_step_error_pct", past->worst_step_pct);
+      json.member("worst_row", past->worst_row).member("gpu_error_pct", past->gpu_pct);
+      json.member("memory_error_pct", past->memory_pct).member("unseen_rows", past->unseen_rows);
+      json.member("unseen_step_error_pct", past->unseen_pct);
+    }
     json.member("effort", to_string(w.effort)).member("advise", w.advise);
     json.member("changes", to_string(w.changes)).key("parts").begin_object();
     json.member("cpu", to_string(w.parts.cpu)).member("gpu", to_string(w.parts.gpu));
@@ -70,10 +106,10 @@ std::string to_markdown(const WhatIfs& whatifs) {
     for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) text.insert(at, "\\");
     return text;
   };
-  std::string out = "| what-if | what | changes | needs | source |\n|---|---|---|---|---|\n";
+  std::string out = "| what-if | what | changes | needs | source | measured | error |\n|---|---|---|---|---|---|---|\n";
   for (const whatif::WhatIf* w : whatifs) {
-    out += fmt::format("| `{}` | {} | {} | {} | {} |\n", written(*w, w->parameters.size()), cell(w->about),
-                       to_string(w->changes), to_string(w->needs), cell(w->source));
+    out += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} |\n", written(*w, w->parameters.size()), cell(w->about),
+                       to_string(w->changes), to_string(w->needs), cell(w->source), validation(*w), error(*w));
   }
   return out;
 }
@@ -103,6 +139,7 @@ std::string in_full(const whatif::WhatIf& w, const report::TextStyle& style) {
   entry("source", w.source);
   entry("in PyTorch", w.code.empty() ? w.code : fmt::format("{}  ({})", w.code, to_string(w.effort)));
   entry("validated", validation(w));
+  entry(w.definition.empty() ? "error" : "because", errors_in_full(w));
   return out;
 }
 
@@ -119,11 +156,18 @@ Result<Answer> list_whatifs(const Request& request) {
     return answer;
   }
   using report::Align;
-  report::TextTable table({{"what-if", Align::kLeft}, {"what", Align::kLeft, false, true}, {"validated", Align::kLeft}},
+  report::TextTable table({{"what-if", Align::kLeft},
+                           {"what", Align::kLeft, false, true},
+                           {"rows", Align::kRight},
+                           {"models", Align::kRight},
+                           {"error %", Align::kLeft}},
                           0);
   // Of many parameters the first two: --json and a NAME show them all.
   constexpr std::size_t kShown = 2;
-  for (const whatif::WhatIf* w : whatifs) table.row({written(*w, kShown), w->about, validation(*w)});
+  for (const whatif::WhatIf* w : whatifs) {
+    table.row({written(*w, kShown), w->about, std::to_string(w->evidence.rows), std::to_string(w->evidence.models),
+               error(*w)});
+  }
   answer.body = table.render(request.style);
   return answer;
 }

@@ -87,7 +87,9 @@ void write_track_record(JsonWriter& json) {
   for (const whatif::PastErrors& past : whatif::past_errors()) {
     json.key(past.whatif).begin_object().member("rows", past.rows);
     json.member("step_pct", past.step_pct).member("worst_step_pct", past.worst_step_pct);
-    json.member("gpu_pct", past.gpu_pct).member("memory_pct", past.memory_pct).end_object();
+    json.member("gpu_pct", past.gpu_pct).member("memory_pct", past.memory_pct);
+    json.member("worst_row", past.worst_row).member("unseen_rows", past.unseen_rows);
+    json.member("unseen_pct", past.unseen_pct).end_object();
   }
   json.end_object();
 }

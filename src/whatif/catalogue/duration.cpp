@@ -31,6 +31,7 @@ const Registered kRegistered({.name = "duration",
                               .source = "Daydream's Shrink/Scale",
                               .changes = Changes::kCosts,
                               .validated = true,
+                              .definition = "the factor is the question, not the answer",
                               .apply = apply_duration});
 
 }  // namespace

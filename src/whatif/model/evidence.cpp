@@ -35,14 +35,21 @@ int count(std::string_view field) {
 const std::vector<PastErrors>& past_errors() {
   static const std::vector<PastErrors> kErrors = [] {
     std::vector<PastErrors> all;
-    // Name, rows, mean and worst error of the step, error of GPU time and of memory; empty: unknown.
-    for (const std::vector<std::string_view>& f : rows_of("errors", 6)) {
-      all.push_back(
-          {f[0], count(f[1]), parse_double(f[2]), parse_double(f[3]), parse_double(f[4]), parse_double(f[5])});
+    // Name, rows, mean and worst error of the step, error of GPU time and of memory, the worst row, rows of unseen networks and their
+    // error; empty: unknown.
+    for (const std::vector<std::string_view>& f : rows_of("errors", 9)) {
+      all.push_back({f[0], count(f[1]), parse_double(f[2]), parse_double(f[3]), parse_double(f[4]), parse_double(f[5]),
+                     f[6], count(f[7]), parse_double(f[8])});
     }
     return all;
   }();
   return kErrors;
+}
+
+const PastErrors* past_errors_of(std::string_view whatif) {
+  const std::vector<PastErrors>& all = past_errors();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const PastErrors& e) { return e.whatif == whatif; });
+  return found == all.end() ? nullptr : &*found;
 }
 
 Evidence evidence_of(std::string_view name) {

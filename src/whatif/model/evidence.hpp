@@ -21,8 +21,13 @@ struct PastErrors {
   std::string_view whatif;
   int rows = 0;  ///< whose time can be judged
   std::optional<double> step_pct, worst_step_pct, gpu_pct, memory_pct;
+  std::string_view worst_row;        ///< the measured step that was missed most: "h200-clean resnet50 amp"
+  int unseen_rows = 0;               ///< of networks that nothing is fitted on
+  std::optional<double> unseen_pct;  ///< mean error of their steps
 };
 /// Sorted by name.
 const std::vector<PastErrors>& past_errors();
+/// Of one what-if; null where no measured step has it.
+const PastErrors* past_errors_of(std::string_view whatif);
 
 }  // namespace foretrace::whatif
