@@ -144,12 +144,33 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   return cost;
 }
 
+// A convolution that goes to a GPU whose convolutions were measured: what the tables say of it there, times what this one misses here. That is
+// seen against what the same convolution of the tables would take here: a GPU that is held back by its peak rate shows nothing of what its law
+// misses, and need not.
+Cost to_measured_convolution(double measured_ns, const Work& work, const Device& from, const Device& to,
+                             const TransferContext& context) {
+  const Tables& tables = context.parameters();
+  const Cost there = predict(in_kernel_layout(work), to, tables);
+  if (!there.known) return product_transfer(measured_ns, work, from, to, context);
+  TransferContext nothing_common = context;
+  nothing_common.common = {};
+  const Cost back = product_transfer(there.ns, work, to, from, nothing_common);
+  Cost cost = product_transfer(measured_ns, work, from, to, context);
+  if (!cost.known || !back.known) return cost;
+  const ProductWeights& missed = tables.products().of(ProductKind::kConv, to);
+  cost.ns = there.ns * std::exp(transferred_residual(std::log(measured_ns / back.ns), missed, from, to));
+  cost.ns = std::max(cost.ns, bound_ns(measured_ns, work, from, to));
+  return cost;
+}
+
 // The product follows the product's model, the changes of layout the kernels that copy.
 Cost transfer_with_layout_copies(double measured_ns, const Work& work, const Device& from, const Device& to,
                                  const TransferContext& context) {
   const Tables& tables = context.parameters();
   const double share = layout_share(work, context, from);
-  Cost cost = product_transfer(measured_ns * (1 - share), work, from, to, context);
+  const bool measured = is_conv(work) && same_silicon(to, measured_device(to)) && !same_silicon(from, to);
+  const auto move = measured ? to_measured_convolution : product_transfer;
+  Cost cost = move(measured_ns * (1 - share), work, from, to, context);
   const double here = share > 0 ? layout_copies_us(work, tables, from) : 0;
   if (here > 0 && cost.known) cost.ns += measured_ns * share * layout_copies_us(work, tables, to) / here;
   return cost;
