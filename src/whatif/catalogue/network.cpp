@@ -29,15 +29,16 @@ Status apply_network(Model& model, Draft& draft, const Parameters& p) {
   }
   FORETRACE_TRY(const PlacedNetwork here, network(model, p.text("from"), p, "from_gpus_per_node"));
   FORETRACE_TRY(const PlacedNetwork there, network(model, p.text("fabric"), p, "gpus_per_node"));
-  const auto ratios = network_ratios(*model.trace, here, there);
+  const auto times = network_times(*model.trace, here, there);
   std::size_t unknown = 0;
   for (const std::uint32_t t : collectives) {
-    const auto ratio = model.graph.event[t].valid() ? ratios.find(model.graph.event[t].value) : ratios.end();
-    if (ratio == ratios.end()) {
+    const auto known = model.graph.event[t].valid() ? times.find(model.graph.event[t].value) : times.end();
+    if (known == times.end()) {
       ++unknown;
-    } else if (ratio->second != 1) {
-      draft.scale({t}, ratio->second);
+      continue;
     }
+    const double factor = known->second.factor(static_cast<double>(model.graph.cost[t]));
+    if (factor != 1) draft.scale({t}, factor);
   }
   if (unknown == collectives.size()) return fail(ErrorCode::kDeclined, "the trace shows no size of any collective");
   if (unknown > 0) {
@@ -71,7 +72,7 @@ const Registered kRegistered(
                     nodes("gpus_per_node", "ranks that share a node, counted from rank 0; default: the fabric's"),
                     fabric("from", "the network the job was recorded on, in the same way"),
                     nodes("from_gpus_per_node", "ranks that shared a node in the recording; default: the fabric's")},
-     .assumes = "a collective takes as many times as long as the models of both networks differ by",
+     .assumes = "what the recording's network explains of a collective's time follows the models of both; the rest stays",
      .source = "dPRO; NCCL's algorithms",
      .not_modelled = "other traffic on the network",
      .needs = {Need::kCommunication},

@@ -65,20 +65,24 @@ std::vector<std::int64_t> members_of(const ranks::Operation& op,
 
 }  // namespace
 
-std::unordered_map<std::uint32_t, double> network_ratios(const trace::Trace& trace, const PlacedNetwork& here,
-                                                         const PlacedNetwork& there) {
+double NetworkTimes::factor(double recorded) const {
+  if (recorded <= 0 || here <= 0) return 1;
+  const double explained = std::min(recorded, here);
+  return (explained * there / here + recorded - explained) / recorded;
+}
+
+std::unordered_map<std::uint32_t, NetworkTimes> network_times(const trace::Trace& trace, const PlacedNetwork& here,
+                                                              const PlacedNetwork& there) {
   const auto groups = ranks::process_groups(trace);
-  std::unordered_map<std::uint32_t, std::pair<double, double>> times;  // a kernel may hold several messages
+  std::unordered_map<std::uint32_t, NetworkTimes> out;
   for (const ranks::Operation& op : ranks::operations_of(trace, trace.distributed.rank)) {
     const std::vector<std::int64_t> members = members_of(op, groups, trace);
     const std::optional<double> now = here.cost(op, members), then = there.cost(op, members);
     if (!now || !then || *now <= 0) continue;
-    auto& [before, after] = times[op.event];
-    before += *now;
-    after += *then;
+    NetworkTimes& kernel = out[op.event];  // which may hold several messages
+    kernel.here += *now;
+    kernel.there += *then;
   }
-  std::unordered_map<std::uint32_t, double> out;
-  for (const auto& [event, time] : times) out[event] = time.second / time.first;
   return out;
 }
 

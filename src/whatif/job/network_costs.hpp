@@ -33,8 +33,16 @@ class PlacedNetwork {
   mutable std::map<int, std::shared_ptr<const hardware::CollectiveModel>> models_;
 };
 
-/// By event of a kernel of communication: its time on `there` over that on `here`. Kernels whose size or group is unknown are left out.
-std::unordered_map<std::uint32_t, double> network_ratios(const trace::Trace& trace, const PlacedNetwork& here,
-                                                         const PlacedNetwork& there);
+/// What the models of both networks say of one kernel of communication, in nanoseconds.
+struct NetworkTimes {
+  double here = 0, there = 0;
+  /// A recorded transfer on the other network, over its time now. What the links of this one explain of it follows the model of
+  /// the other one; the rest (an unnamed slower link, kernels that ran beside it) stays.
+  [[nodiscard]] double factor(double recorded) const;
+};
+
+/// By event of the kernel. Kernels whose size or group is unknown are left out.
+std::unordered_map<std::uint32_t, NetworkTimes> network_times(const trace::Trace& trace, const PlacedNetwork& here,
+                                                              const PlacedNetwork& there);
 
 }  // namespace foretrace::whatif
