@@ -37,11 +37,14 @@ __all__ = [
     "half",
     "horovod",
     "layers",
+    "network",
+    "no_straggler",
     "no_sync",
     "offload",
     "p3",
     "ps",
     "sequence",
+    "stage_balance",
     "substitute",
     "tf32",
     "zero1",
@@ -298,6 +301,23 @@ def layers(*, n: float | None = None, x: float | None = None, of: str | Sequence
     return written("layers", locals())
 
 
+def network(*, fabric: str | None = None, gpus_per_node: float | None = None, from: str | None = None,
+            from_gpus_per_node: float | None = None) -> str:
+    """The ranks of a job on another network, or in other nodes.
+
+    fabric: a name of `list fabrics`, or a file; default: this GPU's typical node
+    gpus_per_node: ranks that share a node, counted from rank 0; default: the fabric's
+    from: the network the job was recorded on, in the same way (default usual)
+    from_gpus_per_node: ranks that shared a node in the recording; default: the fabric's
+    """
+    return written("network", locals())
+
+
+def no_straggler() -> str:
+    """Every rank of a job computes as fast as the median one that does the same work."""
+    return written("no-straggler", locals())
+
+
 def no_sync() -> str:
     """The step no longer waits for the GPU (the loss is not read every step)."""
     return written("no-sync", locals())
@@ -349,6 +369,11 @@ def sequence(x: float) -> str:
     x: factor on the sequence length
     """
     return written("sequence", locals())
+
+
+def stage_balance() -> str:
+    """Every stage of a pipeline computes as long as the others."""
+    return written("stage-balance", locals())
 
 
 def substitute() -> str:

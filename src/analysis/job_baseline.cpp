@@ -120,6 +120,9 @@ Result<Baseline> make_baseline(const ranks::Job& job, std::optional<std::int64_t
     ties->slot_of_rank[r] = static_cast<std::uint32_t>(ranks.size());
     ties->numbers.push_back(job.ranks[r].rank);
     ties->changes.push_back(only.empty() || std::find(only.begin(), only.end(), job.ranks[r].rank) != only.end());
+    const ranks::RankPlace place = r < step.kind.places.size() ? step.kind.places[r] : ranks::RankPlace{};
+    ties->peers.push_back(place.peers);
+    ties->stage.push_back(place.stage);
     figures.push_back(std::move(one->figures));
     ranks.push_back(std::make_shared<const Model>(std::move(one->model)));
   }

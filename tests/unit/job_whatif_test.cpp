@@ -8,6 +8,7 @@
 #include "foretrace/analysis/baseline.hpp"
 #include "scripted_job.hpp"
 #include "whatif/job/job_models.hpp"
+#include "whatif/job/network_costs.hpp"
 #include "whatif/rewrite/scaling.hpp"
 
 namespace foretrace::test {
@@ -73,6 +74,45 @@ TEST(JobWhatIf, AChangeOfOneRankMovesTheOther) {
   EXPECT_NEAR(to_ms(both.step), 9.7, 0.2);
   EXPECT_NEAR(to_ms(faster.step), 18.7, 0.2);
   EXPECT_GT(slower.ranks[1].wait, slower.ranks[0].wait);
+}
+
+TEST(JobWhatIf, WithoutTheStragglerAllComputeLikeTheMedianRank) {
+  ScriptedJob m = data_parallel(3, kNsPerMs / 2);
+  const ranks::Job job = m.job();
+  const Prediction even = ask(baseline_of(job), "no-straggler");
+  ASSERT_EQ(even.declined, "");
+  // Twelve products of 1 ms instead of rank 1's 1.5 ms.
+  EXPECT_NEAR(to_ms(even.step), 12.7, 0.2);
+  for (const whatif::RankTime& rank : even.ranks) EXPECT_LT(to_ms(rank.wait), 0.1);
+  // Made on a rank that is not late, it changes nothing.
+  EXPECT_NEAR(to_ms(ask(baseline_of(job, {0}), "no-straggler").step), 18.7, 0.2);
+}
+
+TEST(JobWhatIf, AnotherNetworkChangesTransfersOnly) {
+  ScriptedJob m = data_parallel(2);
+  const ranks::Job job = m.job();
+  const Baseline today = baseline_of(job);
+  const Prediction slow = ask(today, "network:fabric=10GbE,gpus_per_node=1");
+  ASSERT_EQ(slow.declined, "");
+  EXPECT_GT(slow.ranks[0].transfer, today.figures.job->ranks[0].transfer);
+  EXPECT_EQ(slow.ranks[0].gpu_time, today.figures.job->ranks[0].gpu_time);
+  // Both ranks in one node: the network between nodes does not matter.
+  EXPECT_THAT(ask(today, "network:fabric=10GbE,gpus_per_node=2").declined,
+              HasSubstr("nothing in this step would change"));
+  EXPECT_THAT(ask(today, "network").declined, HasSubstr("nothing in this step would change"));
+}
+
+TEST(JobWhatIf, WhatTheNetworkDoesNotExplainStays) {
+  const whatif::NetworkTimes times{.here = 100, .there = 400};
+  EXPECT_DOUBLE_EQ(times.factor(50), 4);         // faster than modelled: all of it follows the models
+  EXPECT_DOUBLE_EQ(times.factor(300), 600.0 / 300);  // 100 become 400, 200 stay
+  EXPECT_DOUBLE_EQ(times.factor(0), 1);
+}
+
+TEST(JobWhatIf, StagesAreBalancedInPipelinesOnly) {
+  ScriptedJob m = data_parallel(2);
+  const ranks::Job job = m.job();
+  EXPECT_THAT(ask(baseline_of(job), "stage-balance").declined, HasSubstr("no pipeline"));
 }
 
 TEST(JobWhatIf, EqualRanksWithFreeCommunicationAreOneRank) {

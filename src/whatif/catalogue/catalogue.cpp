@@ -1,6 +1,7 @@
 #include "whatif/catalogue/catalogue.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "whatif/model/evidence.hpp"
 
@@ -13,9 +14,23 @@ std::vector<WhatIf>& registered() {
   return all;
 }
 
+std::map<std::string, JobChange, std::less<>>& job_changes() {
+  static std::map<std::string, JobChange, std::less<>> all;
+  return all;
+}
+
 }  // namespace
 
 Registered::Registered(WhatIf whatif) { registered().push_back(std::move(whatif)); }
+
+RegisteredForJobs::RegisteredForJobs(std::string name, JobChange change) {
+  job_changes().emplace(std::move(name), change);
+}
+
+JobChange job_change_of(const WhatIf& whatif) {
+  const auto found = job_changes().find(whatif.name);
+  return found == job_changes().end() ? nullptr : found->second;
+}
 
 const std::vector<WhatIf>& catalogue() {
   static const std::vector<WhatIf> kAll = [] {

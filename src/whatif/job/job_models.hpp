@@ -28,6 +28,8 @@ struct JobTies {
       slot_of_rank;  ///< by index into ranks::Job::ranks: its place among the models; kNone: it has none
   std::vector<std::int64_t> numbers;  ///< of the ranks, by slot
   std::vector<char> changes;          ///< by slot: whether changes are made on this rank
+  std::vector<std::uint32_t> peers;   ///< by slot: ranks of the same number do the same work by construction
+  std::vector<std::uint32_t> stage;   ///< by slot: of the pipeline; all 0 without one
 };
 
 /// A collective of one rank in the joined graph, where it waits for others.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "whatif/catalogue/catalogue.hpp"
 #include "whatif/job/job_models.hpp"
 #include "whatif/predict/predictor.hpp"
 
@@ -23,11 +24,27 @@ bool models_workers(const Model& changed) {
                      [](const graph::GraphLane& lane) { return lane.role == graph::LaneRole::kPeriodMarks; });
 }
 
+// The use for one rank of a job whose other ranks decide what changes on it.
+Use use_on_rank(const Use& use, const RankChange& change, std::size_t slot) {
+  auto own = std::make_shared<WhatIf>(*use.whatif);
+  own->apply = [change, slot](Model& model, Draft& draft, const Parameters&) { return change(slot, model, draft); };
+  Use out = use;
+  out.whatif = own.get();
+  out.own = std::move(own);
+  return out;
+}
+
 }  // namespace
 
 Result<Model> apply_to_ranks(const Model& job, const Use& use, const std::string& target, Prediction::Applied& how) {
   const JobModels& today = *job.job;
   std::vector<std::shared_ptr<const Model>> ranks = today.ranks;
+  RankChange of_rank;
+  if (const JobChange of_job = job_change_of(*use.whatif)) {
+    Result<RankChange> found = of_job(today, use.parameters);
+    if (!found) return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, found.error().message));
+    of_rank = std::move(*found);
+  }
   std::vector<std::string> left_alone;
   std::string declined;
   bool changed = false;
@@ -35,7 +52,7 @@ Result<Model> apply_to_ranks(const Model& job, const Use& use, const std::string
   for (std::size_t s = 0; s < ranks.size(); ++s) {
     if (today.ties->changes[s] == 0) continue;
     Prediction::Applied one;
-    Result<Model> model = apply_use(*ranks[s], use, target, one);
+    Result<Model> model = apply_use(*ranks[s], of_rank ? use_on_rank(use, of_rank, s) : use, target, one);
     if (model && models_workers(*model)) {
       return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, kReplacesCommunication));
     }

@@ -1,0 +1,46 @@
+#include <algorithm>
+
+#include "whatif/catalogue/catalogue.hpp"
+#include "whatif/job/typical.hpp"
+
+namespace foretrace::whatif {
+namespace {
+
+Status apply_alone(Model&, Draft&, const Parameters&) {
+  return needs_a_job("one trace does not show which rank is late");
+}
+
+Result<RankChange> apply_to_job(const JobModels& job, const Parameters&) {
+  std::vector<std::uint32_t> peers = job.ties->peers;
+  std::sort(peers.begin(), peers.end());
+  if (std::adjacent_find(peers.begin(), peers.end()) == peers.end()) {
+    return fail(ErrorCode::kDeclined, "every rank does other work than all others, so that none is known to be late");
+  }
+  return RankChange([&job, gpu = typical_ranks(job, true), cpu = typical_ranks(job, false)](
+                        std::size_t slot, Model& model, Draft& draft) -> Status {
+    for (const bool on_gpu : {true, false}) {
+      const std::uint32_t like = (on_gpu ? gpu : cpu)[slot];
+      if (like == slot) continue;
+      for (const auto& [task, cost] : costs_elsewhere(model.graph, job.ranks[like]->graph, on_gpu)) {
+        if (cost != model.graph.cost[task]) draft.set(task, cost, model.graph.origin[task]);
+      }
+    }
+    if (draft.changed() == 0) draft.note_change();  // it is the typical rank
+    return {};
+  });
+}
+
+const Registered kRegistered({.name = "no-straggler",
+                              .about = "every rank of a job computes as fast as the median one that does the same work",
+                              .assumes = "what makes a rank slow (its GPU, CPU or input) can be removed",
+                              .source = "dPRO; foretrace ranks",
+                              .not_modelled = "slow links between ranks",
+                              .changes = Changes::kCosts,
+                              .code = "`foretrace ranks` names the rank that is late, and why",
+                              .effort = Effort::kWork,
+                              .stage = Stage::kRuntime,
+                              .apply = apply_alone});
+const RegisteredForJobs kOnJobs("no-straggler", apply_to_job);
+
+}  // namespace
+}  // namespace foretrace::whatif

@@ -1,0 +1,89 @@
+#include "whatif/job/network_costs.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "foretrace/whatif/parallel.hpp"
+#include "ranks/process_groups.hpp"
+
+namespace foretrace::whatif {
+
+Result<PlacedNetwork> PlacedNetwork::make(std::string fabric, int gpus_per_node, const hardware::Device& device) {
+  PlacedNetwork out;
+  FORETRACE_TRY(const Network network, network_of({.fabric = fabric, .gpus_per_node = gpus_per_node}, device));
+  out.fabric_ = std::move(fabric);
+  out.per_node_ = std::max(1, network.gpus_per_node);
+  out.device_ = device;
+  return out;
+}
+
+const hardware::CollectiveModel* PlacedNetwork::with_per_node(int members_per_node) const {
+  auto& known = models_[members_per_node];
+  if (known == nullptr) {
+    const Result<Network> network = network_of({.fabric = fabric_, .gpus_per_node = members_per_node}, device_);
+    if (!network) return nullptr;
+    known = network->collectives;
+  }
+  return known.get();
+}
+
+std::optional<double> PlacedNetwork::cost(const ranks::Operation& operation,
+                                          const std::vector<std::int64_t>& members) const {
+  const std::optional<hardware::Collective> kind = hardware::parse_collective(ranks::to_string(operation.kind));
+  if (!kind || operation.bytes <= 0 || members.size() < 2) return std::nullopt;
+  // Of a group whose members are far apart in number, fewer share a node than there are GPUs in it.
+  std::map<std::int64_t, int> in_node;
+  for (const std::int64_t rank : members) ++in_node[rank / per_node_];
+  int most = 0;
+  for (const auto& [node, count] : in_node) most = std::max(most, count);
+  const hardware::CollectiveModel* model = with_per_node(most);
+  if (model == nullptr) return std::nullopt;
+  return static_cast<double>(
+      model->cost({*kind, static_cast<double>(operation.bytes), static_cast<int>(members.size())}).ns);
+}
+
+namespace {
+
+constexpr std::int64_t kMostMembers = kMostWorkers;
+
+/// The ranks of an operation: both ends of a message; of a group as the trace lists them, else neighbours by number.
+std::vector<std::int64_t> members_of(const ranks::Operation& op,
+                                     const std::map<std::string, ranks::ProcessGroup, std::less<>>& groups,
+                                     const trace::Trace& trace) {
+  if (op.from >= 0 && op.to >= 0) return {op.from, op.to};
+  std::vector<std::int64_t> listed = ranks::listed_ranks(op.members);
+  if (listed.size() > 1) return listed;
+  if (const auto group = groups.find(op.group); group != groups.end() && group->second.ranks.size() > 1) {
+    return group->second.ranks;
+  }
+  const std::int64_t size = op.size > 0 ? op.size : trace.distributed.world_size;
+  if (size < 2 || size > kMostMembers) return {};
+  std::vector<std::int64_t> neighbours(static_cast<std::size_t>(size));
+  std::iota(neighbours.begin(), neighbours.end(), 0);
+  return neighbours;
+}
+
+}  // namespace
+
+double NetworkTimes::factor(double recorded) const {
+  if (recorded <= 0 || here <= 0) return 1;
+  const double explained = std::min(recorded, here);
+  return (explained * there / here + recorded - explained) / recorded;
+}
+
+std::unordered_map<std::uint32_t, NetworkTimes> network_times(const trace::Trace& trace, const PlacedNetwork& here,
+                                                              const PlacedNetwork& there) {
+  const auto groups = ranks::process_groups(trace);
+  std::unordered_map<std::uint32_t, NetworkTimes> out;
+  for (const ranks::Operation& op : ranks::operations_of(trace, trace.distributed.rank)) {
+    const std::vector<std::int64_t> members = members_of(op, groups, trace);
+    const std::optional<double> now = here.cost(op, members), then = there.cost(op, members);
+    if (!now || !then || *now <= 0) continue;
+    NetworkTimes& kernel = out[op.event];  // which may hold several messages
+    kernel.here += *now;
+    kernel.there += *then;
+  }
+  return out;
+}
+
+}  // namespace foretrace::whatif
