@@ -504,6 +504,12 @@ class Xla(Folder):
                 self.assertLessEqual(abs(step["error_pct"]), 1)
                 self.assertLessEqual(step["frozen_pct"], 15)
 
+    def test_every_turn_of_a_loop_is_its_body(self) -> None:
+        path = xplane_file.profile(self.folder / "scan.xplane.pb", loop=True)
+        rows = csv.DictReader(run("export", path, "--format", "csv", "-q").splitlines())
+        found = [(r["name"], r["layer"]) for r in rows if r["device"]]
+        self.assertEqual(found, [(name, layer) for name, _, layer in xplane_file.SCAN_KERNELS])
+
     def test_collectives_know_their_sizes(self) -> None:
         """Of the operands, in every form of replica groups; with and without command buffers."""
         for command_buffer in (True, False):

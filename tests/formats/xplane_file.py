@@ -22,6 +22,7 @@ class Program:
         self.computations: list[bytes] = []
         self.ids: dict[str, int] = {}
         self.shapes: dict[str, bytes] = {}
+        self.looped: set[str] = set()
 
     def add(
         self, name: str, opcode: str, result: bytes, operands: tuple[str, ...] = (), scope: str = "", target: str = "", config: str = "",
@@ -59,9 +60,17 @@ class Program:
         self.computations.append(write((1, f"fused.{number}"), *((2, i) for i in inner), (5, number), (6, 10 * number + 9)))
         return self.add(name, "fusion", result, operands, scope, calls=number)
 
+    def loop(self, name: str, since: int, result: bytes, operands: tuple[str, ...]) -> str:
+        """A while instruction, whose body is what was added after the first `since` instructions."""
+        number = 100 + len(self.computations)
+        self.computations.append(write((1, "body"), *((2, i) for i in self.instructions[since:]), (5, number)))
+        self.looped |= set(list(self.ids)[since:])
+        del self.instructions[since:]
+        return self.add(name, "while", result, operands, calls=number)
+
     def proto(self) -> bytes:
         entry = write((1, "main"), *((2, i) for i in self.instructions), (5, 9000))
-        schedule = write((1, write((1, 9000), (2, write(*((1, i) for i in self.ids.values()))))))
+        schedule = write((1, write((1, 9000), (2, write(*((1, i) for n, i in self.ids.items() if n not in self.looped))))))
         module = write((1, self.name), *((3, c) for c in self.computations), (3, entry), (6, 9000), (7, schedule))
         return write((1, module))
 
@@ -100,6 +109,36 @@ def program(ranks: int = 1) -> Program:
         reduced(p, ranks)
     p.add("loop_subtract_fusion", "fusion", shape(768, 3072), ("w", "copy.1"), "jit(step)/sub", calls=body)
     return p
+
+
+def scan() -> Program:
+    """A loop over two products, with a fusion in front of it whose kernel differs from the body's in its number only."""
+    p = Program("jit_step")
+    x = shape(2048, 768)
+    p.add("w", "parameter", shape(768, 768))
+    p.add("x", "parameter", x)
+    p.fusion("loop_add_fusion", x, ("x",), "negate", "jit(step)/jvp(embed)/add")
+    since = len(p.instructions)
+    p.fusion("loop_add_fusion.1", x, ("x",), "negate", "jit(step)/jvp(norm)/while/body/add")
+    p.add("custom-call.1", "custom-call", x, ("loop_add_fusion.1", "w"), "jit(step)/jvp(first)/while/body/dot_general", "__cublas$gemm", gemm())
+    p.fusion("loop_multiply_fusion.1", x, ("custom-call.1",), "negate", "jit(step)/jvp(middle)/while/body/mul")
+    p.add("custom-call.2", "custom-call", x, ("loop_multiply_fusion.1", "w"), "jit(step)/jvp(second)/while/body/dot_general", "__cublas$gemm", gemm())
+    p.loop("while.1", since, x, ("x",))
+    p.fusion("loop_subtract_fusion", x, ("while.1",), "negate", "jit(step)/jvp(head)/sub")
+    return p
+
+
+TURNS = 3
+SCAN_KERNELS = [
+    ("loop_add_fusion", 9_000, "embed"),
+    *TURNS * [
+        ("loop_add_fusion_1", 9_000, "norm"),
+        ("sm80_xmma_gemm_f32f32_nn", 90_000, "first"),
+        ("loop_multiply_fusion_1", 9_000, "middle"),
+        ("sm80_xmma_gemm_f32f32_nn", 80_000, "second"),
+    ],
+    ("loop_subtract_fusion", 9_000, "head"),
+]  # fmt: skip
 
 
 def convolution(precision: int = 0) -> Program:
@@ -202,15 +241,15 @@ DETAILS = "regs:32 static_shared:64 dynamic_shared:0 grid:264,1,1 block:256,1,1 
 NCCL = (("AllReduce_Sum_f32", "all-reduce.1"), ("AllReduce_Sum_f32", "all-reduce.2"), ("AllGather", "all-gather.1"))
 
 
-def profile(path: Path, steps: int = 3, gpus: int = 1, command_buffer: bool = True, marked: bool = True, programs: bool = True, collectives: bool = False, lines_begin: int = 0) -> Path:
+def profile(path: Path, steps: int = 3, gpus: int = 1, command_buffer: bool = True, marked: bool = True, programs: bool = True, collectives: bool = False, lines_begin: int = 0, loop: bool = False) -> Path:
     meta = Plane("/host:metadata")
     if programs:
         meta.events["jit_step(7)"] = 1
-        meta.protos["jit_step(7)"] = [meta.stat("Hlo Proto", program(gpus if collectives else 1).proto()), meta.stat("program_id", 7)]
+        meta.protos["jit_step(7)"] = [meta.stat("Hlo Proto", (scan() if loop else program(gpus if collectives else 1)).proto()), meta.stat("program_id", 7)]
     host = Plane("/host:CPU")
     host_events: list[bytes] = []
     gpu_planes = []
-    kernels = [
+    kernels = SCAN_KERNELS if loop else [
         ("memcpy128", 5_000, "copy.1"),
         ("sm80_xmma_gemm_f32f32_nn", 180_000, "custom-call.1"),
         ("loop_tanh_fusion", 18_000, "loop_tanh_fusion"),

@@ -60,13 +60,30 @@ class Matcher {
     const auto exact = by_kernel_.find(std::string(kernel.name));
     if (exact == by_kernel_.end()) return kNone;
     const std::uint32_t next = next_generated(position == kNone ? 0 : position + 1);
+    const std::uint32_t again = next_turn(kernel.name, position, next);
+    // At the end of a loop both its beginning and what follows it may share a kernel's name but for the number.
+    if (again != kNone && m_.launches[again].kernel == kernel.name) return again;
     if (next != kNone && fits(next, kernel.name)) return next;
+    if (again != kNone) return again;
     for (std::uint32_t l = next == kNone ? kNone : next; l < m_.launches.size(); ++l) {
       if (m_.launches[l].kernel == kernel.name) return l;
     }
-    // The program begins again.
+    // The program begins again, or a loop somewhere in the middle of its body.
     const std::uint32_t first = next_generated(0);
-    return fits(first, kernel.name) ? first : exact->second;
+    const bool in_loop = position != kNone && std::any_of(m_.loops.begin(), m_.loops.end(), [&](const auto& loop) {
+                           return loop.holds(position) && loop.holds(exact->second);
+                         });
+    return !in_loop && fits(first, kernel.name) ? first : exact->second;
+  }
+  // Behind the last generated kernel of a loop's body: its first, where the kernel may be that one.
+  [[nodiscard]] std::uint32_t next_turn(std::string_view kernel, std::uint32_t position, std::uint32_t next) const {
+    if (position == kNone) return kNone;
+    for (const HloModule::Loop& loop : m_.loops) {
+      if (!loop.holds(position) || (next != kNone && loop.holds(next))) continue;
+      const std::uint32_t first = next_generated(loop.begin);
+      if (first != kNone && loop.holds(first) && fits(first, kernel)) return first;
+    }
+    return kNone;
   }
   [[nodiscard]] bool fits(std::uint32_t launch, std::string_view kernel) const {
     const std::string& own = m_.launches[launch].kernel;
@@ -89,8 +106,8 @@ class Matcher {
     return kind == HloKind::kCollective ? Sort::kCollective : Sort::kLibrary;
   }
 
-  // Kernels between two that are known are of the instructions between theirs. Where the program began again in between,
-  // those are its end and its beginning.
+  // Kernels between two that are known are of the instructions between theirs. Where a loop or the program began again in
+  // between, those are its end and its beginning.
   void between(std::size_t begin, std::size_t end, std::uint32_t after, std::uint32_t before) {
     if (begin == end) return;
     std::vector<std::uint32_t> gap;
@@ -105,8 +122,10 @@ class Matcher {
     if (from <= to) {
       collect(from, to);
     } else {
-      collect(from, size);
-      collect(0, to);
+      const auto loop = std::find_if(m_.loops.begin(), m_.loops.end(),
+                                     [&](const auto& l) { return l.holds(after) && l.holds(before); });
+      collect(from, loop == m_.loops.end() ? size : loop->end);
+      collect(loop == m_.loops.end() ? 0 : loop->begin, to);
     }
     for (const Sort sort : {Sort::kCopy, Sort::kCollective, Sort::kLibrary}) {
       std::vector<std::uint32_t> launches;

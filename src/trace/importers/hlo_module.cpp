@@ -208,7 +208,10 @@ void HloModule::flatten(std::int64_t computation, int depth) {
     if (in == nullptr || launches.size() > kMost) continue;
     const bool inlined = is_one_of(in->opcode, "while conditional call async-start");
     if (inlined) {
+      const auto begin = static_cast<std::uint32_t>(launches.size());
       for (const std::int64_t called : in->calls) flatten(called, depth + 1);
+      const auto end = static_cast<std::uint32_t>(launches.size());
+      if (in->opcode == "while" && begin < end) loops.push_back({begin, end});
       continue;
     }
     const HloKind kind = kind_of(*in);

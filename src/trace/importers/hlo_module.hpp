@@ -62,6 +62,11 @@ class HloModule {
   };
   std::string name;
   std::vector<Launch> launches;  ///< in the order of the schedule; bodies of loops once
+  struct Loop {
+    std::uint32_t begin = 0, end = 0;  ///< of `launches`: body and condition of a while instruction
+    [[nodiscard]] bool holds(std::uint32_t launch) const { return begin <= launch && launch < end; }
+  };
+  std::vector<Loop> loops;  ///< inner ones before those around them
   bool has_gradients = false;    ///< some operation is of a backward pass
   std::int64_t parameter_elements = 0,
                parameter_tensors = 0;  ///< inputs that the passes read and the update writes anew
