@@ -11,6 +11,7 @@
 #include "compare/noise.hpp"
 #include "compare/parts.hpp"
 #include "compare/profile.hpp"
+#include "compare/recordings.hpp"
 #include "compare/step_parts.hpp"
 #include "compare/verdict.hpp"
 
@@ -34,20 +35,6 @@ double median_error(const std::vector<double>& values) {
   std::vector<double> off;
   for (const double v : values) off.push_back(std::abs(v / centre - 1));
   return 1.25 * 1.48 * middle(off) / std::sqrt(static_cast<double>(values.size()));
-}
-
-Result<std::vector<Profile>> read(const std::vector<const trace::Trace*>& traces, const Options& options,
-                                  std::optional<double> measured_ms) {
-  std::vector<Profile> out;
-  for (const trace::Trace* trace : traces) {
-    Result<Profile> one = profile(*trace, options.step, host::UserMeasurements(measured_ms, options.host));
-    if (!one) {
-      if (one.error().file.empty()) one.error().file = trace->path;
-      return tl::unexpected(one.error());
-    }
-    out.push_back(std::move(*one));
-  }
-  return out;
 }
 
 struct Figures {
@@ -206,10 +193,24 @@ void judge_gate(Comparison& c, const std::vector<Profile>& before, const std::ve
 
 }  // namespace
 
-Result<Comparison> compare(const std::vector<const trace::Trace*>& before,
-                           const std::vector<const trace::Trace*>& after, const Options& options) {
-  FORETRACE_TRY(const std::vector<Profile> left, read(before, options, options.before_ms));
-  FORETRACE_TRY(const std::vector<Profile> right, read(after, options, options.after_ms));
+Result<std::vector<Profile>> read(const std::vector<const trace::Trace*>& traces, const Options& options,
+                                  std::optional<double> measured_ms) {
+  std::vector<Profile> out;
+  for (const trace::Trace* trace : traces) {
+    Result<Profile> one = profile(*trace, options.step, host::UserMeasurements(measured_ms, options.host));
+    if (!one) {
+      if (one.error().file.empty()) one.error().file = trace->path;
+      return tl::unexpected(one.error());
+    }
+    out.push_back(std::move(*one));
+  }
+  return out;
+}
+
+Sigma step_noise(const Profile& recording, DecidedBy decided) { return figures_of({recording}, decided).alone; }
+
+Comparison compare_recordings(const std::vector<Profile>& left, const std::vector<Profile>& right,
+                              const Options& options) {
   Comparison c;
   c.gate_pct = options.gate_pct;
   decide(c, left, right);
@@ -243,6 +244,14 @@ Result<Comparison> compare(const std::vector<const trace::Trace*>& before,
   judge_gate(c, left, right, step, copies);
   c.tables = tables_of(a, b);
   c.matched_share = matched_share(a, b);
+  return c;
+}
+
+Result<Comparison> compare(const std::vector<const trace::Trace*>& before,
+                           const std::vector<const trace::Trace*>& after, const Options& options) {
+  FORETRACE_TRY(const std::vector<Profile> left, read(before, options, options.before_ms));
+  FORETRACE_TRY(const std::vector<Profile> right, read(after, options, options.after_ms));
+  Comparison c = compare_recordings(left, right, options);
   if (!options.whatif.empty()) {
     FORETRACE_TRY(c.verdict, check_prediction(*before.front(), *after.front(), c, options));
   } else {

@@ -79,6 +79,12 @@ struct Change {
   double p_value = 1;                ///< probability that chance alone gives a change this large
 };
 
+/// Whether chance does not account for the change.
+inline bool beyond(const Change& c) {
+  const double faster = c.pct < 0 && c.pct > -100 ? 100 * (1 / (1 + c.pct / 100) - 1) : 0;
+  return c.pct > c.noise_pct || faster > c.noise_pct;
+}
+
 /// A part of the step, judged by its own noise.
 struct Part {
   std::string name;          ///< "GPU work", "CPU work", "communication", "waits"
@@ -143,10 +149,7 @@ struct Comparison {
   std::optional<std::size_t> recordings_needed;
   std::optional<Verdict> verdict;  ///< of Options::whatif; where only the GPU differs and nothing is asked, of the move
 
-  [[nodiscard]] bool beyond_noise() const {
-    const double faster = change_pct < 0 && change_pct > -100 ? 100 * (1 / (1 + change_pct / 100) - 1) : 0;
-    return change_pct > noise_pct || faster > noise_pct;
-  }
+  [[nodiscard]] bool beyond_noise() const { return beyond({.pct = change_pct, .noise_pct = noise_pct}); }
   /// Nothing differs: neither the step nor any part of it.
   [[nodiscard]] bool same() const { return !beyond_noise() && causes.empty(); }
 };
