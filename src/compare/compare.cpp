@@ -42,6 +42,18 @@ struct Figures {
   Sigma alone, prior;         // noise of one recording: by itself, and of several made together
 };
 
+// `host`: how much CPU time varies between such recordings; `steps_error`: how well the steps of one tell its figure.
+Sigma noise_of(const graph::Graph& graph, const Sigma& host, double steps_error) {
+  const Noise& noise = Noise::table();
+  // A step that hides some of its CPU time follows a large change more than a small one: asked with a large one.
+  const double large = noise.host_sessions.value;
+  const double cpu = follows_host(graph, large) / large * host.value;
+  return {std::hypot(std::hypot(cpu, noise.gpu.value), steps_error),
+          cpu > noise.gpu.value ? host.programs : noise.gpu.programs};
+}
+
+bool is_timed(DecidedBy decided) { return decided == DecidedBy::kUser || decided == DecidedBy::kRecorded; }
+
 Figures figures_of(const std::vector<Profile>& recordings, DecidedBy decided) {
   const Noise& noise = Noise::table();
   Figures out;
@@ -55,17 +67,8 @@ Figures figures_of(const std::vector<Profile>& recordings, DecidedBy decided) {
   }
   const Profile& shown = recordings.front();
   const graph::Graph& graph = decided == DecidedBy::kTraced ? *shown.traced_graph : shown.graph();
-  const bool timed = decided == DecidedBy::kUser || decided == DecidedBy::kRecorded;
-  // A step that hides some of its CPU time follows a large change more than a small one: asked with a large one.
-  const double large = noise.host_sessions.value;
-  const double follows = follows_host(graph, large) / large;
-  const auto of_step = [&](const Sigma& host) {
-    const double cpu = follows * host.value;
-    return Sigma{std::hypot(std::hypot(cpu, noise.gpu.value), steps_error),
-                 cpu > noise.gpu.value ? host.programs : noise.gpu.programs};
-  };
-  out.alone = of_step(timed ? noise.host_clean : noise.host_sessions);
-  out.prior = timed ? out.alone : of_step(noise.host_traced);
+  out.alone = noise_of(graph, is_timed(decided) ? noise.host_clean : noise.host_sessions, steps_error);
+  out.prior = is_timed(decided) ? out.alone : noise_of(graph, noise.host_traced, steps_error);
   return out;
 }
 
@@ -207,7 +210,10 @@ Result<std::vector<Profile>> read(const std::vector<const trace::Trace*>& traces
   return out;
 }
 
-Sigma step_noise(const Profile& recording, DecidedBy decided) { return figures_of({recording}, decided).alone; }
+Sigma step_noise(const graph::Graph& graph, DecidedBy decided) {
+  const Noise& noise = Noise::table();
+  return noise_of(graph, is_timed(decided) ? noise.host_clean : noise.host_sessions, 0);
+}
 
 Comparison compare_recordings(const std::vector<Profile>& left, const std::vector<Profile>& right,
                               const Options& options) {

@@ -87,18 +87,23 @@ JobSide side_of(const Read& read, DecidedBy decided, std::optional<double> measu
   return out;
 }
 
-// Ranks of a job wait for each other, so their steps are one figure and not several: its noise is that of the noisiest rank.
-Estimate step_change(const JobComparison& c, const Read& before, const Read& after) {
-  Sigma noise;
-  for (const Read* side : {&before, &after}) {
-    for (const auto& [rank, profile] : side->profiles) {
-      const bool has = c.decided == DecidedBy::kEstimated ? profile.estimated.has_value() : profile.clean.has_value();
-      const Sigma one = step_noise(profile, has ? c.decided : DecidedBy::kTraced);
-      if (one.value > noise.value) noise = one;
-    }
+// All ranks together have one step. Where they were joined in one graph, that graph says what it follows: waiting is a result in it.
+// A rank's own graph takes its waits for work.
+Sigma noise_of(const Read& side, DecidedBy decided) {
+  if (side.baseline) return step_noise(side.baseline->model.graph, decided);
+  Sigma out;
+  for (const auto& [rank, profile] : side.profiles) {
+    const Sigma one = step_noise(*profile.traced_graph, decided);
+    if (one.value > out.value) out = one;
   }
+  return out;
+}
+
+Estimate step_change(const JobComparison& c, const Read& before, const Read& after) {
+  const Sigma left = noise_of(before, c.decided), right = noise_of(after, c.decided);
+  const Sigma& noise = left.value > right.value ? left : right;
   Estimate out = estimate({static_cast<double>(c.before.step)}, {static_cast<double>(c.after.step)}, noise, noise);
-  const bool copies = !c.ranks.empty() && std::all_of(c.ranks.begin(), c.ranks.end(), [](const RankChange& r) {
+  const bool copies = c.before.ranks == c.after.ranks && std::all_of(c.ranks.begin(), c.ranks.end(), [](const RankChange& r) {
     return r.own.noise_pct == 0;
   });
   if (copies) out.error = 0;
@@ -196,6 +201,10 @@ void compare_collectives(JobComparison& c, const Read& before, const Read& after
   const auto row = [&](const RanksReport::CollectiveRow& r) -> CollectiveChange& {
     std::vector<std::int64_t> members = r.from < 0 ? r.rank : std::vector{r.from, r.to};
     if (r.from < 0) std::sort(members.begin(), members.end());
+    // A rank without a trace on one side takes part all the same.
+    std::erase_if(members, [&](std::int64_t rank) {
+      return std::none_of(c.ranks.begin(), c.ranks.end(), [&](const RankChange& one) { return one.rank == rank; });
+    });
     CollectiveChange& out = found[{r.kind, members, r.bytes}];
     out.kind = r.kind;
     out.group = r.group;

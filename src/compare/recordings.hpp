@@ -17,7 +17,7 @@ Result<std::vector<Profile>> read(const std::vector<const trace::Trace*>& traces
 Comparison compare_recordings(const std::vector<Profile>& before, const std::vector<Profile>& after,
                               const Options& options);
 
-/// How much the step of one recording varies, by that figure of it.
-Sigma step_noise(const Profile& recording, DecidedBy decided);
+/// How much the step of this graph varies between two recordings, by that figure of it.
+Sigma step_noise(const graph::Graph& graph, DecidedBy decided);
 
 }  // namespace foretrace::compare

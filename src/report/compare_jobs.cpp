@@ -184,7 +184,7 @@ std::vector<std::string> sentences(const JobComparison& c) {
   }
   if (out.size() == 1) out.push_back("No rank, group or collective changed beyond noise.");
   out.push_back(capital(std::string(decided_words(c.decided))) + ". Noise: " + c.noise_from + ".");
-  for (const std::string& note : c.notes) out.push_back(capital(printable(note)) + ".");
+  for (const std::string& note : c.notes) out.push_back(capital(printable(note)) + (note.ends_with('?') ? "" : "."));
   if (c.verdict) out.push_back(prediction_words(*c.verdict, c.after.step));
   if (c.outcome) out.push_back(gate_words(c));
   return out;
