@@ -8,7 +8,6 @@
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/compare/compare.hpp"
-#include "foretrace/compare/jobs.hpp"
 #include "foretrace/report/report.hpp"
 
 namespace foretrace::cli {

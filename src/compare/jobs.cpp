@@ -1,6 +1,6 @@
 // Two recordings of one job: the ranks compared one by one, the groups and collectives by their transfers, and the job's step.
 
-#include "foretrace/compare/jobs.hpp"
+#include "foretrace/compare/compare.hpp"
 
 #include <fmt/format.h>
 
@@ -16,6 +16,7 @@
 #include "compare/recordings.hpp"
 #include "compare/step_parts.hpp"
 #include "foretrace/analysis/baseline.hpp"
+#include "foretrace/analysis/ranks.hpp"
 
 namespace foretrace::compare {
 namespace {

@@ -6,7 +6,8 @@
 #include <cmath>
 
 #include "base/readable.hpp"
-#include "foretrace/compare/jobs.hpp"
+#include "foretrace/compare/compare.hpp"
+#include "foretrace/ranks/job.hpp"
 #include "foretrace/report/report.hpp"
 #include "report/compare_parts.hpp"
 #include "report/json_writer.hpp"

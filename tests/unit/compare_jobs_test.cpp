@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "foretrace/compare/jobs.hpp"
+#include "foretrace/compare/compare.hpp"
 #include "foretrace/report/report.hpp"
 #include "scripted_job.hpp"
 
