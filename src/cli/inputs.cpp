@@ -68,30 +68,35 @@ Result<trace::Trace> load_one(const std::vector<std::string>& arguments, const R
   return fail(ErrorCode::kUsage, fmt::format("no trace of rank {} among those given", *rank), "given: " + seen);
 }
 
+Result<Recordings> load_side(const std::vector<std::string>& named, const Request& request, const char* side) {
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(named, request.load));
+  std::vector<Result<trace::Trace>> read = ranks::load_all(files, request.load);
+  const auto rank_of = [](const trace::Trace& t) { return t.distributed.present ? t.distributed.rank : -1; };
+  std::vector<std::int64_t> ranks;
+  for (const Result<trace::Trace>& one : read) {
+    if (one) ranks.push_back(rank_of(*one));
+  }
+  const bool several = std::any_of(ranks.begin(), ranks.end(), [&](std::int64_t r) { return r != ranks.front(); });
+  const std::optional<std::int64_t> wanted = request.values.integer("rank");
+  Recordings out;
+  if (several && !wanted) {
+    FORETRACE_TRY(out.job, ranks::assemble(files, std::move(read)));
+    return out;
+  }
+  for (Result<trace::Trace>& one : read) {
+    if (!one) return forward(one);
+    if (!wanted || rank_of(*one) == *wanted) out.traces.push_back(std::move(*one));
+  }
+  if (out.traces.empty()) return fail(ErrorCode::kUsage, fmt::format("{} holds no trace of rank {}", side, *wanted));
+  return out;
+}
+
 Result<std::vector<trace::Trace>> load_recordings(const std::vector<std::string>& named, const Request& request,
                                                   const char* side) {
-  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(named, request.load));
-  std::vector<trace::Trace> all;
-  std::vector<std::int64_t> ranks;
-  for (const std::string& file : files) {
-    FORETRACE_TRY(trace::Trace trace, trace::load(file, request.load));
-    ranks.push_back(trace.distributed.present ? trace.distributed.rank : -1);
-    all.push_back(std::move(trace));
-  }
-  const std::optional<std::int64_t> wanted = request.values.integer("rank");
-  const bool several = std::any_of(ranks.begin(), ranks.end(), [&](std::int64_t r) { return r != ranks.front(); });
-  if (!several && !wanted) return all;
-  if (!wanted) {
-    return fail(ErrorCode::kDeclined, fmt::format("{} holds several ranks, and `compare` compares one", side),
-                "--rank R picks it");
-  }
-  const std::int64_t rank = *wanted;
-  std::vector<trace::Trace> kept;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (ranks[i] == rank) kept.push_back(std::move(all[i]));
-  }
-  if (kept.empty()) return fail(ErrorCode::kUsage, fmt::format("{} holds no trace of rank {}", side, rank));
-  return kept;
+  FORETRACE_TRY(Recordings found, load_side(named, request, side));
+  if (!found.job) return std::move(found.traces);
+  return fail(ErrorCode::kDeclined, fmt::format("{} holds several ranks, and one is compared here", side),
+              "--rank R picks it");
 }
 
 std::vector<const trace::Trace*> pointers(const std::vector<trace::Trace>& traces) {

@@ -25,6 +25,14 @@ Result<std::vector<std::string>> locate_traces(const std::vector<std::string>& a
 /// Of several files the one of rank `--rank`, else of the lowest rank; a note says which was taken.
 Result<trace::Trace> load_one(const std::vector<std::string>& arguments, const Request& request);
 
+/// One side of a comparison: recordings of one program, or all ranks of a job.
+struct Recordings {
+  std::vector<trace::Trace> traces;
+  std::optional<ranks::Job> job;  ///< then `traces` is empty
+};
+/// Several ranks are a job unless --rank picks one.
+Result<Recordings> load_side(const std::vector<std::string>& named, const Request& request, const char* side);
+
 /// All recordings of one side of a comparison. Of a job's ranks one is taken, --rank or the lowest: they are not recordings of
 /// the same thing. `side` names it in messages: "BEFORE".
 Result<std::vector<trace::Trace>> load_recordings(const std::vector<std::string>& named, const Request& request,

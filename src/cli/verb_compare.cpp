@@ -32,18 +32,38 @@ Status write_residuals(const std::string& path, const compare::Verdict& verdict)
 }
 
 // The recordings of one side: its argument, and further ones given by an option.
-Result<std::vector<trace::Trace>> side(const Request& request, const char* argument, const char* option) {
+Result<Recordings> side(const Request& request, const char* argument, const char* option) {
   std::vector<std::string> files = request.values.argument(argument);
   for (const std::string& file : request.values.all(option)) files.push_back(file);
-  return load_recordings(files, request, argument);
+  return load_side(files, request, argument);
 }
 
 // The exit code that the gate asks for; nothing where it passed or there is none.
-std::optional<int> gate_code(const compare::Comparison& result, std::string_view inconclusive_as) {
-  if (!result.outcome || *result.outcome == compare::Outcome::kPassed) return {};
-  if (*result.outcome == compare::Outcome::kFailed || inconclusive_as == "fail") return kGateFailed;
+std::optional<int> gate_code(std::optional<compare::Outcome> outcome, std::string_view inconclusive_as) {
+  if (!outcome || *outcome == compare::Outcome::kPassed) return {};
+  if (*outcome == compare::Outcome::kFailed || inconclusive_as == "fail") return kGateFailed;
   if (inconclusive_as == "pass") return {};
   return kInconclusive;
+}
+
+// Both sides are all ranks of a job.
+Result<Answer> compare_jobs(const Request& request, const ranks::Job& before, const ranks::Job& after,
+                            const compare::Options& options) {
+  const Values& values = request.values;
+  if (!values.all("before").empty() || !values.all("after").empty()) {
+    return fail(ErrorCode::kUsage, "of a job, one recording per side is compared",
+                "leave out --before and --after, or pick a rank with --rank");
+  }
+  if (values.text("residuals-out")) {
+    return fail(ErrorCode::kUsage, "--residuals-out learns from one rank", "--rank R picks it");
+  }
+  FORETRACE_TRY(const compare::JobComparison result, compare::compare_jobs(before, after, options));
+  const bool declined = result.verdict && !result.verdict->prediction.declined.empty();
+  return Answer{
+      request.json              ? report::to_json(result)
+      : values.flag("markdown") ? report::to_markdown(result, request.style.top)
+                                : report::to_text(result, request.style),
+      gate_code(result.outcome, values.text("inconclusive").value_or("")).value_or(declined ? kDeclined : kDone)};
 }
 
 Result<Answer> run_compare(const Request& request) {
@@ -65,9 +85,17 @@ Result<Answer> run_compare(const Request& request) {
     return fail(ErrorCode::kUsage, "--residuals-out stores the error of a prediction: of which one?", "--whatif NAME");
   }
   FORETRACE_TRY(options.residuals, read_residuals(values));
-  FORETRACE_TRY(const std::vector<trace::Trace> before, side(request, "BEFORE", "before"));
-  FORETRACE_TRY(const std::vector<trace::Trace> after, side(request, "AFTER", "after"));
-  FORETRACE_TRY(const compare::Comparison result, compare::compare(pointers(before), pointers(after), options));
+  FORETRACE_TRY(const Recordings before, side(request, "BEFORE", "before"));
+  FORETRACE_TRY(const Recordings after, side(request, "AFTER", "after"));
+  if (before.job && after.job) return compare_jobs(request, *before.job, *after.job, options);
+  if (before.job || after.job) {
+    return fail(ErrorCode::kUsage,
+                fmt::format("{} holds several ranks of a job and {} holds one recording", before.job ? "BEFORE" : "AFTER",
+                            before.job ? "AFTER" : "BEFORE"),
+                "give a folder with all ranks on both sides, or --rank R to compare one rank");
+  }
+  FORETRACE_TRY(const compare::Comparison result,
+                compare::compare(pointers(before.traces), pointers(after.traces), options));
   if (learned && result.verdict) {
     FORETRACE_TRY_VOID(write_residuals(*learned, *result.verdict));
   }
@@ -75,7 +103,7 @@ Result<Answer> run_compare(const Request& request) {
   return Answer{request.json              ? report::to_json(result)
                 : values.flag("markdown") ? report::to_markdown(result, request.style.top)
                                           : report::to_text(result, request.style),
-                gate_code(result, values.text("inconclusive").value_or("")).value_or(declined ? kDeclined : kDone)};
+                gate_code(result.outcome, values.text("inconclusive").value_or("")).value_or(declined ? kDeclined : kDone)};
 }
 
 }  // namespace
@@ -90,8 +118,9 @@ Verb compare_verb() {
           "noise "
           "and are not reported; several recordings per side (a folder, or --before and --after) measure how much that "
           "is for your program. Steps the recorder timed without the profiler decide, where both sides have them; "
-          "otherwise the traced steps do. With --whatif, BEFORE is predicted with that change and compared with AFTER.",
-      .arguments = {{"BEFORE", "a trace file, or a folder with several recordings"},
+          "otherwise the traced steps do. Two folders with all ranks of a job are compared as jobs: which rank, group or "
+          "collective changed. With --whatif, BEFORE is predicted with that change and compared with AFTER.",
+      .arguments = {{"BEFORE", "a trace file, a folder with several recordings, or one with all ranks of a job"},
                     {"AFTER", "the same, after the change"}},
       .options = {option(kNumber, "gate", "PCT", "",
                          "exit with 1 when the step is slower by more than this, beyond noise; with 5 when the "
@@ -121,6 +150,7 @@ Verb compare_verb() {
       .examples = {{"foretrace compare main.json.gz branch.json.gz", "what changed"},
                    {"foretrace compare main/ branch/ --gate 3 --markdown",
                     "several recordings a side, for a pull request"},
+                   {"foretrace compare monday/ tuesday/", "two recordings of one job, all ranks"},
                    {"foretrace compare base.json.gz amp.json.gz --whatif amp", "was the prediction right?"}},
       .shares = kStep | kReading,
       .run = run_compare};

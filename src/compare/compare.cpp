@@ -11,6 +11,7 @@
 #include "compare/noise.hpp"
 #include "compare/parts.hpp"
 #include "compare/profile.hpp"
+#include "compare/recordings.hpp"
 #include "compare/step_parts.hpp"
 #include "compare/verdict.hpp"
 
@@ -36,24 +37,22 @@ double median_error(const std::vector<double>& values) {
   return 1.25 * 1.48 * middle(off) / std::sqrt(static_cast<double>(values.size()));
 }
 
-Result<std::vector<Profile>> read(const std::vector<const trace::Trace*>& traces, const Options& options,
-                                  std::optional<double> measured_ms) {
-  std::vector<Profile> out;
-  for (const trace::Trace* trace : traces) {
-    Result<Profile> one = profile(*trace, options.step, host::UserMeasurements(measured_ms, options.host));
-    if (!one) {
-      if (one.error().file.empty()) one.error().file = trace->path;
-      return tl::unexpected(one.error());
-    }
-    out.push_back(std::move(*one));
-  }
-  return out;
-}
-
 struct Figures {
   std::vector<double> steps;  // one per recording, ns
   Sigma alone, prior;         // noise of one recording: by itself, and of several made together
 };
+
+// `host`: how much CPU time varies between such recordings; `steps_error`: how well the steps of one tell its figure.
+Sigma noise_of(const graph::Graph& graph, const Sigma& host, double steps_error) {
+  const Noise& noise = Noise::table();
+  // A step that hides some of its CPU time follows a large change more than a small one: asked with a large one.
+  const double large = noise.host_sessions.value;
+  const double cpu = follows_host(graph, large) / large * host.value;
+  return {std::hypot(std::hypot(cpu, noise.gpu.value), steps_error),
+          cpu > noise.gpu.value ? host.programs : noise.gpu.programs};
+}
+
+bool is_timed(DecidedBy decided) { return decided == DecidedBy::kUser || decided == DecidedBy::kRecorded; }
 
 Figures figures_of(const std::vector<Profile>& recordings, DecidedBy decided) {
   const Noise& noise = Noise::table();
@@ -68,17 +67,8 @@ Figures figures_of(const std::vector<Profile>& recordings, DecidedBy decided) {
   }
   const Profile& shown = recordings.front();
   const graph::Graph& graph = decided == DecidedBy::kTraced ? *shown.traced_graph : shown.graph();
-  const bool timed = decided == DecidedBy::kUser || decided == DecidedBy::kRecorded;
-  // A step that hides some of its CPU time follows a large change more than a small one: asked with a large one.
-  const double large = noise.host_sessions.value;
-  const double follows = follows_host(graph, large) / large;
-  const auto of_step = [&](const Sigma& host) {
-    const double cpu = follows * host.value;
-    return Sigma{std::hypot(std::hypot(cpu, noise.gpu.value), steps_error),
-                 cpu > noise.gpu.value ? host.programs : noise.gpu.programs};
-  };
-  out.alone = of_step(timed ? noise.host_clean : noise.host_sessions);
-  out.prior = timed ? out.alone : of_step(noise.host_traced);
+  out.alone = noise_of(graph, is_timed(decided) ? noise.host_clean : noise.host_sessions, steps_error);
+  out.prior = is_timed(decided) ? out.alone : noise_of(graph, noise.host_traced, steps_error);
   return out;
 }
 
@@ -206,10 +196,27 @@ void judge_gate(Comparison& c, const std::vector<Profile>& before, const std::ve
 
 }  // namespace
 
-Result<Comparison> compare(const std::vector<const trace::Trace*>& before,
-                           const std::vector<const trace::Trace*>& after, const Options& options) {
-  FORETRACE_TRY(const std::vector<Profile> left, read(before, options, options.before_ms));
-  FORETRACE_TRY(const std::vector<Profile> right, read(after, options, options.after_ms));
+Result<std::vector<Profile>> read(const std::vector<const trace::Trace*>& traces, const Options& options,
+                                  std::optional<double> measured_ms) {
+  std::vector<Profile> out;
+  for (const trace::Trace* trace : traces) {
+    Result<Profile> one = profile(*trace, options.step, host::UserMeasurements(measured_ms, options.host));
+    if (!one) {
+      if (one.error().file.empty()) one.error().file = trace->path;
+      return tl::unexpected(one.error());
+    }
+    out.push_back(std::move(*one));
+  }
+  return out;
+}
+
+Sigma step_noise(const graph::Graph& graph, DecidedBy decided) {
+  const Noise& noise = Noise::table();
+  return noise_of(graph, is_timed(decided) ? noise.host_clean : noise.host_sessions, 0);
+}
+
+Comparison compare_recordings(const std::vector<Profile>& left, const std::vector<Profile>& right,
+                              const Options& options) {
   Comparison c;
   c.gate_pct = options.gate_pct;
   decide(c, left, right);
@@ -243,6 +250,14 @@ Result<Comparison> compare(const std::vector<const trace::Trace*>& before,
   judge_gate(c, left, right, step, copies);
   c.tables = tables_of(a, b);
   c.matched_share = matched_share(a, b);
+  return c;
+}
+
+Result<Comparison> compare(const std::vector<const trace::Trace*>& before,
+                           const std::vector<const trace::Trace*>& after, const Options& options) {
+  FORETRACE_TRY(const std::vector<Profile> left, read(before, options, options.before_ms));
+  FORETRACE_TRY(const std::vector<Profile> right, read(after, options, options.after_ms));
+  Comparison c = compare_recordings(left, right, options);
   if (!options.whatif.empty()) {
     FORETRACE_TRY(c.verdict, check_prediction(*before.front(), *after.front(), c, options));
   } else {

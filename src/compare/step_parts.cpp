@@ -146,7 +146,7 @@ bool are_copies(const Profile& before, const Profile& after) {
 
 StepParts step_parts(const std::vector<Profile>& before, const std::vector<Profile>& after, bool copies) {
   const Noise& noise = Noise::table();
-  constexpr std::array<const char*, kKinds> kNames = {"GPU work", "CPU work", "communication"};
+  constexpr std::array<const char*, kKinds> kNames = {kGpuPart, kCpuPart, "communication"};
   const std::array<Times, kKinds> t = {
       times(before, after, [](const Profile& p) { return p.gpu_ns - communication_of(p); }),
       times(before, after, [](const Profile& p) { return p.cpu_ns; }), times(before, after, communication_of)};

@@ -11,6 +11,10 @@
 
 namespace foretrace::compare {
 
+/// Names of parts that are a rank's own work.
+inline constexpr const char* kGpuPart = "GPU work";
+inline constexpr const char* kCpuPart = "CPU work";
+
 struct StepParts {
   std::vector<Part> parts;
   Estimate step;  ///< what all parts together do to the step

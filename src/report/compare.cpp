@@ -35,12 +35,6 @@ std::string step_words(const Comparison& c) {
                      c.change_pct > 0 ? "slower" : "faster", figures, c.noise_pct);
 }
 
-std::string capital(std::string text) {
-  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z')
-    text.front() = static_cast<char>(text.front() - 'a' + 'A');
-  return text;
-}
-
 bool leads(const Cause& cause) { return cause.kind == CauseKind::kSetup || cause.kind == CauseKind::kWaits; }
 
 std::vector<const Cause*> first_causes(const Comparison& c) {
@@ -54,13 +48,6 @@ std::vector<const Cause*> first_causes(const Comparison& c) {
   }
   if (out.empty() && !c.causes.empty()) out.push_back(&c.causes.front());
   return out;
-}
-
-std::string_view decided_words(DecidedBy decided) {
-  return decided == DecidedBy::kUser        ? "the steps you measured without the profiler decide"
-         : decided == DecidedBy::kRecorded  ? "the recorder's steps without the profiler decide"
-         : decided == DecidedBy::kEstimated ? "the step without the profiler decides, estimated from the trace"
-                                            : "the traced steps decide, the profiler's own time included";
 }
 
 // The change that an outcome rests on.
@@ -158,6 +145,19 @@ std::string verdict_text(const compare::Verdict& v, const TextStyle& style) {
 }
 
 }  // namespace
+
+std::string capital(std::string text) {
+  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z')
+    text.front() = static_cast<char>(text.front() - 'a' + 'A');
+  return text;
+}
+
+std::string_view decided_words(DecidedBy decided) {
+  return decided == DecidedBy::kUser        ? "the steps you measured without the profiler decide"
+         : decided == DecidedBy::kRecorded  ? "the recorder's steps without the profiler decide"
+         : decided == DecidedBy::kEstimated ? "the step without the profiler decides, estimated from the trace"
+                                            : "the traced steps decide, the profiler's own time included";
+}
 
 std::string signed_ms(Ns time) { return fmt::format("{:+.3f}", to_ms(time)); }
 std::string percent_text(const compare::Row& r) {

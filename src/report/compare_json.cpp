@@ -25,11 +25,6 @@ void write_side(JsonWriter& json, const char* name, const compare::Side& side) {
   json.end_object();
 }
 
-void write_change(JsonWriter& json, const compare::Change& change) {
-  json.member("change_pct", change.pct).member("noise_pct", change.noise_pct).member("low_pct", change.low_pct);
-  json.member("high_pct", change.high_pct).member("p_value", change.p_value);
-}
-
 void write_rows(JsonWriter& json, const char* name, const std::vector<compare::Row>& rows) {
   json.objects(name, rows, [&](const compare::Row& r) {
     json.member("name", r.name).member_ms("before_ms", r.before).member_ms("after_ms", r.after);
@@ -58,8 +53,25 @@ void write_verdict(JsonWriter& json, const compare::Verdict& v) {
   json.end_object();
 }
 
-// A cell of a markdown table: a name from a trace may hold anything.
-std::string cell(const std::string& text) {
+}  // namespace
+
+void write_change(JsonWriter& json, const compare::Change& change) {
+  json.member("change_pct", change.pct).member("noise_pct", change.noise_pct).member("low_pct", change.low_pct);
+  json.member("high_pct", change.high_pct).member("p_value", change.p_value);
+}
+
+void write_part(JsonWriter& json, const compare::Part& part) {
+  json.member("name", part.name).member_ms("before_ms", part.before).member_ms("after_ms", part.after);
+  write_change(json, part.change);
+  json.member("step_pct", part.step_pct);
+}
+
+void write_cause(JsonWriter& json, const compare::Cause& cause) {
+  json.member("what", cause.what).member("where", cause.where).member_ms("ms", cause.time);
+  json.member("of", compare::to_string(cause.kind)).member("whatif", cause.whatif).member("noise_pct", cause.noise_pct);
+}
+
+std::string markdown_cell(const std::string& text) {
   std::string out;
   for (const char c : printable(text)) {
     if (std::string_view("|`\\*_[]~").find(c) != std::string_view::npos) out += '\\';
@@ -68,7 +80,9 @@ std::string cell(const std::string& text) {
   return out;
 }
 
-}  // namespace
+std::string_view outcome_sign(compare::Outcome outcome) {
+  return outcome == compare::Outcome::kFailed ? "❌" : outcome == compare::Outcome::kPassed ? "✅" : "❔";
+}
 
 std::string to_json(const compare::Comparison& c) {
   std::string out;
@@ -95,18 +109,9 @@ std::string to_json(const compare::Comparison& c) {
     write_change(json, c.decisive);
     json.end_object();
   }
-  json.objects("parts", c.parts, [&](const compare::Part& part) {
-    json.member("name", part.name).member_ms("before_ms", part.before).member_ms("after_ms", part.after);
-    write_change(json, part.change);
-    json.member("step_pct", part.step_pct);
-  });
+  json.objects("parts", c.parts, [&](const compare::Part& part) { write_part(json, part); });
   json.member("sentences", sentences(c));
-  json.objects("causes", c.causes, [&](const compare::Cause& cause) {
-    json.member("what", cause.what).member("where", cause.where).member_ms("ms", cause.time);
-    json.member("of", compare::to_string(cause.kind))
-        .member("whatif", cause.whatif)
-        .member("noise_pct", cause.noise_pct);
-  });
+  json.objects("causes", c.causes, [&](const compare::Cause& cause) { write_cause(json, cause); });
   json.member("matched_share", c.matched_share);
   if (c.verdict) write_verdict(json, *c.verdict);
   json.key("tables").begin_object();
@@ -123,15 +128,12 @@ std::string to_json(const compare::Comparison& c) {
 
 std::string to_markdown(const compare::Comparison& c, std::size_t top) {
   const std::vector<std::string> said = sentences(c);
-  std::string out = fmt::format("### {}\n\n", cell(said.front()));
+  std::string out = fmt::format("### {}\n\n", markdown_cell(said.front()));
   if (c.outcome) {
-    const char* sign = *c.outcome == compare::Outcome::kFailed   ? "❌"
-                       : *c.outcome == compare::Outcome::kPassed ? "✅"
-                                                                 : "❔";
-    out += fmt::format("{} **{}**\n\n", sign, cell(said.back()));
+    out += fmt::format("{} **{}**\n\n", outcome_sign(*c.outcome), markdown_cell(said.back()));
   }
   const std::size_t last = said.size() - (c.gate_pct ? 1 : 0);
-  for (std::size_t i = 1; i < last; ++i) out += fmt::format("- {}\n", cell(said[i]));
+  for (std::size_t i = 1; i < last; ++i) out += fmt::format("- {}\n", markdown_cell(said[i]));
   out += "\n| | step ms | traced ms | GPU ms | CPU ms | peak | launches | waits |\n|---|--:|--:|--:|--:|--:|--:|--:|\n";
   for (const auto& [name, side] :
        {std::pair<const char*, const compare::Side*>("before", &c.before), {"after", &c.after}}) {
@@ -155,7 +157,7 @@ std::string to_markdown(const compare::Comparison& c, std::size_t top) {
         title);
     for (std::size_t i = 0; i < std::min(rows->size(), top); ++i) {
       const compare::Row& r = (*rows)[i];
-      out += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", cell(shorten_middle(short_kernel_name(r.name), 80)),
+      out += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", markdown_cell(shorten_middle(short_kernel_name(r.name), 80)),
                          format_ms(r.before), format_ms(r.after), signed_ms(r.change()), percent_text(r),
                          count_text(r.before_count), count_text(r.after_count));
     }

@@ -27,6 +27,7 @@ struct TraceReplay;
 }  // namespace foretrace::analysis
 namespace foretrace::compare {
 struct Comparison;
+struct JobComparison;
 }
 namespace foretrace::ranks {
 struct PipelineAnswers;
@@ -97,6 +98,12 @@ std::string to_json(const compare::Comparison& comparison);
 std::string to_markdown(const compare::Comparison& comparison, std::size_t top = 10);
 /// The findings, the answer first: one sentence each, without a line break.
 std::vector<std::string> sentences(const compare::Comparison& comparison);
+
+/// `compare` of two recordings of a job.
+std::string to_text(const compare::JobComparison& comparison, const TextStyle& style = {});
+std::string to_json(const compare::JobComparison& comparison);
+std::string to_markdown(const compare::JobComparison& comparison, std::size_t top = 10);
+std::vector<std::string> sentences(const compare::JobComparison& comparison);
 
 /// `ranks`: all ranks of one job.
 std::string to_text(const analysis::RanksReport& report, const TextStyle& style = {});
