@@ -18,7 +18,8 @@ Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& 
   // Ranks on parts of one GPU share its memory.
   if (few_queues_) memory_share_ = static_cast<double>(model.device.sm_count) / whole->sm_count;
   for (std::uint32_t t = 0; t < m.graph.size(); ++t) {
-    if (m.graph.kind[t] != TaskKind::kCollective) continue;
+    // Those that another change put there stay: they are of another group.
+    if (m.graph.kind[t] != TaskKind::kCollective || !m.graph.event[t].valid()) continue;
     draft.set(t, 0, graph::Origin::kModelled);
     communicates_ = true;
   }

@@ -126,6 +126,18 @@ void place(const Graph& g, Gradients& out, std::uint32_t cpu_lane, const std::ve
   }
 }
 
+// GPUs that divide a replica have a part of its gradients each; how much in all is known, of single ones it is taken to be equal.
+void divide_among_gpus(const Model& m, std::vector<Ready>& ready) {
+  const bool divided = std::any_of(m.applied.begin(), m.applied.end(),
+                                   [](const Model::Applied& a) { return a.changes == Changes::kWorkers; });
+  double all = 0;
+  for (const Ready& r : ready) all += static_cast<double>(r.elements);
+  if (!divided || all <= 0 || m.parameter_elements <= 0) return;
+  const double share = std::min(1.0, static_cast<double>(m.parameter_elements) / all);
+  for (Ready& r : ready)
+    r.elements = std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(r.elements) * share));
+}
+
 }  // namespace
 
 Result<Gradients> find_gradients(const Model& m) {
@@ -181,6 +193,7 @@ Result<Gradients> find_gradients(const Model& m) {
     }
     out.guessed = "when each gradient is ready: the trace does not show them, they are spread evenly over backward";
   }
+  divide_among_gpus(m, ready);
   place(g, out, cpu_lane, ready);
   // One launch for the whole pass (a CUDA graph): when a gradient is ready, the GPU's tasks tell.
   const bool one_launch = !backward.empty() && std::all_of(backward.begin(), backward.end(), [&](std::uint32_t t) {

@@ -72,19 +72,28 @@ Status check_cluster(const Parameters& p) {
 
 }  // namespace
 
-std::vector<Parameter> cluster_parameters() {
+std::vector<Parameter> network_parameters() {
   Parameter fabric = text(
       "fabric", "the network: a name of `list fabrics`, or a file; default: this GPU's typical node", kDefaultFabric);
   fabric.check = check_fabric;
+  return {std::move(fabric), text("collectives", "a file of measured collectives, instead of the fabric's model", ""),
+          text("collectives_tag", "the rows of that file with this tag", ""),
+          count("gpus_per_node", "GPUs that share a node; default: the fabric's", "0", -1)};
+}
+
+Result<Network> chosen_network(Model& model, const Parameters& p) {
+  FORETRACE_TRY(const NetworkChoice named, network_choice(model, p));
+  return network_of(named, model.device);
+}
+
+std::vector<Parameter> cluster_parameters() {
   Parameter ring = text("ring_steps", "every step of a ring as a task of its own", "off");
   ring.choices = {"on", "off"};
-  return {count("workers", "number of workers", "8", 1),
-          std::move(fabric),
-          text("collectives", "a file of measured collectives, instead of the fabric's model", ""),
-          text("collectives_tag", "the rows of that file with this tag", ""),
-          count("gpus_per_node", "GPUs that share a node; default: the fabric's", "0", -1),
-          number("slow_worker", "the slowest worker computes so many times as long", "1", 0),
-          std::move(ring)};
+  std::vector<Parameter> all = {count("workers", "number of workers", "8", 1)};
+  for (Parameter& p : network_parameters()) all.push_back(std::move(p));
+  all.push_back(number("slow_worker", "the slowest worker computes so many times as long", "1", 0));
+  all.push_back(std::move(ring));
+  return all;
 }
 
 Parameter bucket_mb_parameter() {
@@ -129,8 +138,7 @@ ParallelChoice choice_of(const Parameters& p, std::string parallel) {
 Status apply_on_cluster(Model& model, Draft& draft, const Parameters& p, const ParallelChoice& choice) {
   FORETRACE_TRY_VOID(check_cluster(p));  // of uses that were not parsed
   FORETRACE_TRY(const int workers, whole(p, "workers", 2, kMostWorkers));
-  FORETRACE_TRY(const NetworkChoice named, network_choice(model, p));
-  FORETRACE_TRY(const Network network, network_of(named, model.device));
+  FORETRACE_TRY(const Network network, chosen_network(model, p));
   FORETRACE_TRY(const Parallelism how, make_parallelism(choice));
   return apply_parallelism(model, draft, how, {network.collectives.get(), workers, network.gpus_per_node});
 }

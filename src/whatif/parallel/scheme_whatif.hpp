@@ -6,6 +6,10 @@
 
 namespace foretrace::whatif {
 
+/// fabric, collectives, collectives_tag, gpus_per_node.
+std::vector<Parameter> network_parameters();
+/// The network they name; without a name the GPU's usual one, which is noted in the model.
+Result<Network> chosen_network(Model& model, const Parameters& parameters);
 /// workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps.
 std::vector<Parameter> cluster_parameters();
 /// Those of single schemes.

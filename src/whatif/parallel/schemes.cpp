@@ -131,7 +131,7 @@ Status apply_parallelism(Model& model, Draft& draft, const Parallelism& how, con
   slow_down(draft, model.graph, how.slow_worker * spread);
   Builder builder(model, draft, gradients, how, cluster);
   FORETRACE_TRY_VOID(entry->apply(builder));
-  model.workers = cluster.workers;
+  model.workers *= cluster.workers;
   model.buckets = plan_of(gradients, how).size();
   if (!gradients.guessed.empty()) model.not_modelled.push_back(gradients.guessed);
   if (how.slow_worker == 1) model.not_modelled.emplace_back("workers that differ by more than a GPU's typical spread");

@@ -1,0 +1,206 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "whatif/catalogue/catalogue.hpp"
+#include "whatif/sharding/divide.hpp"
+#include "whatif/sharding/group.hpp"
+
+namespace foretrace::whatif {
+namespace {
+
+using hardware::Collective;
+
+// Heads and features must be the same number on every GPU.
+Status check_sizes(const DividedProducts& found, std::int64_t size) {
+  const auto refuse = [&](std::string_view what, std::int64_t count) {
+    return fail(ErrorCode::kDeclined, fmt::format("{} {} cannot be divided over {} GPUs", count, what, size),
+                "choose a size that divides them");
+  };
+  if (found.heads % size != 0) return refuse("heads", found.heads);
+  if (found.key_heads % size != 0 && size % found.key_heads != 0) return refuse("heads of keys", found.key_heads);
+  for (const auto& group : found.groups) {
+    for (const std::uint32_t u : group) {
+      const Product& p = found.products[u];
+      if (p.out % size != 0 && !p.key_value) return refuse("columns of a product", p.out);
+    }
+  }
+  return {};
+}
+
+// Collectives of the products: where they stand and what they move.
+class Exchanges {
+ public:
+  Exchanges(Model& m, Group& group, const std::vector<Row>& rows, const Division& d, bool async)
+      : m_(m), group_(group), d_(d), async_(async), forward_(d.flow.units.size()), backward_(d.flow.units.size()) {
+    for (const Row& row : rows) {
+      const std::uint32_t e = m.works[row.work].op_event;
+      const std::uint32_t unit = d.unit_of(e);
+      if (unit == kNone) continue;
+      (d.flow.unit_of(e) != kNone ? forward_ : backward_)[unit].push_back(&row);
+    }
+  }
+
+  void add() {
+    for (const std::uint32_t u : d_.products.rows) row_product(u);
+    for (const auto& units : d_.products.groups) column_products(units);
+    if (!d_.vocabulary) return;
+    if (d_.products.head != kNone) column_products({d_.products.head});
+    if (d_.products.table != kNone) sum_behind(d_.products.table, static_cast<double>(d_.products.table_columns));
+    if (d_.products.loss != kNone) loss();
+  }
+
+ private:
+  using Rows = std::vector<const Row*>;
+
+  // The first or last task of each run of some rows.
+  [[nodiscard]] std::vector<std::uint32_t> tasks(const Rows& rows, bool last) const {
+    if (rows.empty()) return {};
+    const Row& row = last ? *rows.back() : *rows.front();
+    const auto runs = static_cast<std::size_t>(times_run(m_, row));
+    const std::size_t run = std::max<std::size_t>(1, row.tasks.size() / runs);
+    std::vector<std::uint32_t> out;
+    for (std::size_t i = 0; i + run <= row.tasks.size(); i += run) out.push_back(row.tasks[last ? i + run - 1 : i]);
+    return out;
+  }
+
+  void behind(const Rows& rows, Collective kind, double bytes, const std::string& name) {
+    for (const std::uint32_t t : tasks(rows, true))
+      group_.meet(place_behind(m_.graph, t), kind, bytes, m_.graph.phase[t], name);
+  }
+  void before(const Rows& rows, Collective kind, double bytes, const std::string& name) {
+    for (const std::uint32_t t : tasks(rows, false))
+      group_.meet(place_before(m_.graph, t), kind, bytes, m_.graph.phase[t], name);
+  }
+
+  // Bytes of an element of what a product writes.
+  [[nodiscard]] double written(std::uint32_t unit) const {
+    for (const Row* row : forward_[unit]) {
+      const work::Work& w = m_.works[row->work];
+      if (is_product(w)) return work::is_half(w.out_dtype) ? 2 : 4;
+    }
+    return 4;
+  }
+
+  void row_product(std::uint32_t u) {
+    const Product& p = d_.products.products[u];
+    const double bytes = static_cast<double>(p.experts * p.rows) * static_cast<double>(p.out) * written(u);
+    behind(forward_[u], d_.sequence ? Collective::kReduceScatter : Collective::kAllReduce, bytes,
+           "tensor parallel: sum of a row product");
+    if (d_.sequence) before(backward_[u], Collective::kAllGather, bytes, "tensor parallel: gradient of all positions");
+  }
+
+  void column_products(const std::vector<std::uint32_t>& units) {
+    Rows ahead;
+    Rows back;
+    for (const std::uint32_t u : units) {
+      ahead.insert(ahead.end(), forward_[u].begin(), forward_[u].end());
+      back.insert(back.end(), backward_[u].begin(), backward_[u].end());
+    }
+    const auto earlier = [](const Row* a, const Row* b) { return a->begin < b->begin; };
+    std::stable_sort(ahead.begin(), ahead.end(), earlier);
+    std::stable_sort(back.begin(), back.end(), earlier);
+    const Product& p = d_.products.products[units.front()];
+    const double bytes =
+        static_cast<double>(p.experts * p.rows) * static_cast<double>(p.in) * static_cast<double>(p.input_bytes);
+    if (d_.sequence) {
+      before(ahead, Collective::kAllGather, bytes, "tensor parallel: input of all positions");
+      before(back, Collective::kAllGather, bytes, "tensor parallel: input again, for the weight's gradient");
+    }
+    reduce_input_gradient(p, back, d_.sequence ? Collective::kReduceScatter : Collective::kAllReduce, bytes);
+  }
+
+  // The gradients of all products of a group are added up first; what made their input waits for the sum.
+  void reduce_input_gradient(const Product& p, const Rows& back, Collective kind, double bytes) {
+    constexpr const char* kName = "tensor parallel: sum of the input's gradient";
+    const std::uint32_t made = p.input == kNone ? kNone : d_.flow.values[d_.flow.content(p.input)].producer;
+    const Rows& next = made == kNone ? back : backward_[made];
+    const std::vector<std::uint32_t> waiting = made == kNone ? std::vector<std::uint32_t>{} : tasks(next, false);
+    if (waiting.empty()) return behind(back, kind, bytes, kName);
+    const std::vector<std::uint32_t> begun = async_ ? input_gradients(back) : std::vector<std::uint32_t>{};
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      const Place at = place_before(m_.graph, waiting[i]);
+      const bool early = begun.size() == waiting.size() && begun[i] < waiting[i];
+      group_.meet(early ? place_behind(m_.graph, begun[i]) : at, at, kind, bytes, m_.graph.phase[waiting[i]], kName);
+    }
+  }
+
+  // The last product that computes a gradient of the input, by run.
+  [[nodiscard]] std::vector<std::uint32_t> input_gradients(const Rows& back) const {
+    Rows products;
+    for (const Row* row : back) {
+      const auto* g = std::get_if<work::Gemm>(&m_.works[row->work].kind);
+      if (g != nullptr && !g->weight_grad) products.push_back(row);
+    }
+    return tasks(products, true);
+  }
+
+  void sum_behind(std::uint32_t unit, double columns) {
+    const double rows = static_cast<double>(d_.products.products[d_.products.head].rows);
+    behind(forward_[unit], d_.sequence ? Collective::kReduceScatter : Collective::kAllReduce, rows * columns * 4,
+           "tensor parallel: sum of the lookups");
+  }
+
+  // The largest logit of every row, the sum of the exponentials and the logit of the target.
+  void loss() {
+    const double bytes = static_cast<double>(d_.products.products[d_.products.head].rows) * 4;
+    for (int i = 0; i < 3; ++i)
+      behind(forward_[d_.products.loss], Collective::kAllReduce, bytes, "tensor parallel: the loss of divided logits");
+  }
+
+  Model& m_;
+  Group& group_;
+  const Division& d_;
+  bool async_;
+  std::vector<Rows> forward_, backward_;  // by unit
+};
+
+Status apply_tp(Model& m, Draft& draft, const Parameters& p) {
+  if (p.number("size") == 1) {
+    draft.note_change();  // one GPU has it all
+    return {};
+  }
+  const std::shared_ptr<const Dataflow> flow = shared_flow(m);
+  FORETRACE_TRY(const DividedProducts found, find_products(m, *flow));
+  const auto size = static_cast<std::int64_t>(p.number("size"));
+  FORETRACE_TRY_VOID(check_sizes(found, size));
+  FORETRACE_TRY(const std::unique_ptr<Group> group, Group::make(m, draft, p));
+  const Division division{found, *flow, size, p.text("vocab") == "parallel", p.text("sequence") == "1"};
+  const std::vector<Row> rows = rows_of(m, draft);
+  Exchanges(m, *group, rows, division, p.text("async") == "1").add();
+  divide_rows(m, draft, rows, division);
+  divide_state(m, draft, rows, division);
+  m.workers *= static_cast<int>(size);
+  return {};
+}
+
+std::vector<Parameter> parameters() {
+  std::vector<Parameter> out = group_parameters();
+  const auto add = [&](std::string name, std::string about, std::string otherwise, std::vector<std::string> choices) {
+    out.push_back({std::move(name), std::move(about), std::move(otherwise), std::move(choices)});
+  };
+  add("sequence", "1: what is outside the products works on 1/size of the positions", "0", {"0", "1"});
+  add("vocab", "whether embedding, head and loss are divided too", "parallel", {"parallel", "replicated"});
+  add("async", "1: sums of the input's gradient run beside the weight's gradient", "0", {"0", "1"});
+  return out;
+}
+
+const Registered kRegistered(
+    {.name = "tp",
+     .about = "tensor parallel: heads and features of every layer divided over several GPUs",
+     .parameters = parameters(),
+     .assumes = "query, key, value, up and gate are divided by columns, output and down by rows; the batch stays that of one replica",
+     .source = "Megatron-LM (arXiv 1909.08053), its sequence parallelism (arXiv 2205.05198)",
+     .not_modelled = "kernels that overlap a product with its own collective",
+     .needs = {Need::kShapes},
+     .changes = Changes::kWorkers,
+     .parts = {.memory = Part::kModelled},
+     .code = "parallelize_module(model, mesh, {\"attention.wq\": ColwiseParallel(), \"attention.wo\": RowwiseParallel(), …})",
+     .effort = Effort::kWork,
+     .stage = Stage::kRuntime,
+     .apply = apply_tp,
+     .check = check_group,
+     .whole_program = "a compiled program's kernels do not tell which product they belong to"});
+
+}  // namespace
+}  // namespace foretrace::whatif

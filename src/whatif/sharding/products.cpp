@@ -1,0 +1,202 @@
+#include "whatif/sharding/products.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/saturate.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+using work::OpView;
+using work::Shape;
+
+class Finder {
+ public:
+  Finder(const Model& m, const Dataflow& flow) : m_(m), flow_(flow) {
+    out_.roles.assign(flow.units.size(), Role::kWhole);
+    out_.products.resize(flow.units.size());
+  }
+
+  Result<DividedProducts> run() {
+    for (std::uint32_t u = 0; u < flow_.units.size(); ++u) out_.products[u] = product(u);
+    for (std::uint32_t u = 0; u < flow_.units.size(); ++u) {
+      if (out_.products[u].known()) pair(u);
+    }
+    read_heads();
+    if (out_.rows.empty() || out_.heads == 0) {
+      return fail(ErrorCode::kDeclined,
+                  "no attention is found whose projections can be divided: tensor parallelism divides heads");
+    }
+    find_head();
+    find_table();
+    mark_key_values();
+    group_columns();
+    return std::move(out_);
+  }
+
+ private:
+  [[nodiscard]] OpView view(std::uint32_t unit) const {
+    return OpView(*m_.trace, m_.trace->events.args[flow_.units[unit].event]);
+  }
+
+  // linear(x, weight[out, in]), addmm(bias, x, weight[in, out]), matmul and bmm by a tensor that is there before the step.
+  [[nodiscard]] Product product(std::uint32_t unit) const {
+    const Unit& u = flow_.units[unit];
+    const bool linear = u.name == "aten::linear";
+    const bool addmm = u.name == "aten::addmm";
+    const bool plain = u.name == "aten::mm" || u.name == "aten::matmul" || u.name == "aten::bmm";
+    if (!linear && !addmm && !plain) return {};
+    const std::size_t at = addmm ? 1 : 0;
+    const OpView op = view(unit);
+    if (!op.tensor(at, 2) || !op.tensor(at + 1, 2)) return {};
+    const Shape& x = op[at].shape();
+    const Shape& w = op[at + 1].shape();
+    if (w.size() > 3 || (w.size() == 3 && (x.size() != 3 || x[0] != w[0]))) return {};
+    Product p;
+    for (const Input& in : u.inputs) {
+      if (in.argument == at) p.input = in.value;
+      const bool weight = in.argument == at + 1;
+      if (plain && weight && flow_.values[flow_.content(in.value)].producer != kNone) return {};  // no parameter
+    }
+    p.experts = w.size() == 3 ? w[0] : 1;
+    p.in = linear ? w[1] : w[w.size() - 2];
+    p.out = linear ? w[0] : w.back();
+    if (p.in <= 0 || p.out <= 0 || p.experts <= 0 || x.back() != p.in) return {};
+    p.rows = op[at].elements() / p.in / p.experts;
+    p.input_bytes = work::element_bytes(op[at].type);
+    return p;
+  }
+
+  // Norms over the width of the model need whole rows; those of single heads do not.
+  [[nodiscard]] bool needs_whole_rows(std::uint32_t unit) const {
+    const std::string_view name = flow_.units[unit].name;
+    const bool norm = name.find("norm") != std::string_view::npos;
+    if (norm || name == "aten::rsqrt") {
+      const OpView op = view(unit);
+      return op.size() == 0 || !op.tensor(0, 1) || op[0].shape().size() < 4;
+    }
+    return name.find("embedding") != std::string_view::npos || name.find("loss") != std::string_view::npos;
+  }
+
+  // Products that feed a unit, with what stands in between; false where something needs whole rows.
+  bool walk_back(std::uint32_t value, bool through_norms, std::set<std::uint32_t>& products,
+                 std::set<std::uint32_t>& between) const {
+    std::vector<std::uint32_t> open{value};
+    while (!open.empty()) {
+      const std::uint32_t u = flow_.values[open.back()].producer;
+      open.pop_back();
+      if (u == kNone) continue;
+      if (out_.products[u].known()) {
+        products.insert(u);
+        continue;
+      }
+      if (!through_norms && needs_whole_rows(u)) return false;
+      if (!between.insert(u).second) continue;
+      for (const Input& in : flow_.units[u].inputs) open.push_back(in.value);
+    }
+    return !products.empty();
+  }
+
+  void pair(std::uint32_t unit) {
+    std::set<std::uint32_t> fed_by;
+    std::set<std::uint32_t> between;
+    if (out_.products[unit].input == kNone) return;
+    if (!walk_back(out_.products[unit].input, false, fed_by, between)) return;
+    const bool free = std::all_of(fed_by.begin(), fed_by.end(), [&](std::uint32_t u) {
+      return out_.roles[u] == Role::kWhole || out_.roles[u] == Role::kColumn;
+    });
+    if (!free) return;
+    for (const std::uint32_t u : fed_by) out_.roles[u] = Role::kColumn;
+    for (const std::uint32_t u : between) out_.roles[u] = Role::kInside;
+    out_.roles[unit] = Role::kRow;
+    out_.rows.push_back(unit);
+  }
+
+  // From fused attention, or from the scores of one that is computed from its parts: samples, heads, queries, keys.
+  void read_heads() {
+    for (const work::Work& w : m_.works.rows) {
+      const auto* a = std::get_if<work::Attention>(&w.kind);
+      if (a == nullptr || a->heads <= 0) continue;
+      const std::uint32_t unit = w.op_event == kNone ? kNone : flow_.unit_of(w.op_event);
+      if (unit == kNone || out_.roles[unit] != Role::kInside) continue;
+      out_.heads = a->heads;
+      out_.key_heads = std::max<std::int64_t>(1, a->heads / std::max<std::int64_t>(1, a->shared));
+      return;
+    }
+    for (std::uint32_t u = 0; u < flow_.units.size(); ++u) {
+      if (out_.roles[u] != Role::kInside || flow_.units[u].name.find("softmax") == std::string_view::npos) continue;
+      const OpView op = view(u);
+      if (op.size() == 0 || !op.tensor(0, 4)) continue;
+      out_.heads = out_.key_heads = op[0].shape()[1];
+      return;
+    }
+  }
+
+  void find_head() {
+    for (std::uint32_t u = 0; u < flow_.units.size(); ++u) {
+      const std::string_view name = flow_.units[u].name;
+      if (name.find("cross_entropy") == std::string_view::npos && name.find("nll_loss") == std::string_view::npos)
+        continue;
+      std::set<std::uint32_t> fed_by;
+      std::set<std::uint32_t> between;
+      for (const Input& in : flow_.units[u].inputs) walk_back(in.value, false, fed_by, between);
+      if (fed_by.size() != 1 || out_.roles[*fed_by.begin()] != Role::kWhole) continue;
+      out_.head = *fed_by.begin();
+      out_.loss = u;
+      out_.roles[out_.head] = Role::kHead;
+      out_.roles[u] = Role::kLogits;
+      for (const std::uint32_t b : between) out_.roles[b] = Role::kLogits;
+    }
+  }
+
+  void find_table() {
+    if (out_.head == kNone) return;
+    for (std::uint32_t u = 0; u < flow_.units.size(); ++u) {
+      if (flow_.units[u].name != "aten::embedding") continue;
+      const OpView op = view(u);
+      if (!op.tensor(0, 2) || op[0].shape()[0] != out_.products[out_.head].out) continue;
+      out_.table = u;
+      out_.roles[u] = Role::kTable;
+      out_.table_rows = op[0].shape()[0];
+      out_.table_columns = op[0].shape()[1];
+      return;
+    }
+  }
+
+  // Where keys and values have fewer heads, their projections are the narrower ones that feed attention.
+  void mark_key_values() {
+    if (out_.key_heads >= out_.heads) return;
+    for (const std::uint32_t row : out_.rows) {
+      const Product& p = out_.products[row];
+      if (p.in % out_.heads != 0) continue;
+      std::set<std::uint32_t> fed_by;
+      std::set<std::uint32_t> between;
+      if (!walk_back(p.input, false, fed_by, between)) continue;
+      for (const std::uint32_t u : fed_by) {
+        out_.products[u].key_value = out_.products[u].out == p.in / out_.heads * out_.key_heads;
+      }
+    }
+  }
+
+  void group_columns() {
+    std::map<std::uint32_t, std::vector<std::uint32_t>> by_input;
+    for (std::uint32_t u = 0; u < flow_.units.size(); ++u) {
+      const std::uint32_t in = out_.products[u].input;
+      if (out_.roles[u] == Role::kColumn && in != kNone) by_input[flow_.content(in)].push_back(u);
+    }
+    for (auto& [input, units] : by_input) out_.groups.push_back(std::move(units));
+  }
+
+  const Model& m_;
+  const Dataflow& flow_;
+  DividedProducts out_;
+};
+
+}  // namespace
+
+Result<DividedProducts> find_products(const Model& model, const Dataflow& flow) { return Finder(model, flow).run(); }
+
+}  // namespace foretrace::whatif
