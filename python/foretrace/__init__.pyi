@@ -405,5 +405,5 @@ __all__ += [
     "checkpoint", "compile", "compress_activations", "compress_gradients", "cpu", "cuda_graph", "dataloader",
     "ddp", "duration", "flash_attention", "foreach_optimizer", "fp8", "fsdp", "fused_optimizer", "gpu", "half",
     "horovod", "layers", "network", "no_straggler", "no_sync", "offload", "p3", "ps", "sequence", "stage_balance",
-    "substitute", "tf32", "zero1", "zero2", "zero3"
+    "substitute", "tf32", "tp", "zero1", "zero2", "zero3"
 ]
