@@ -44,6 +44,7 @@ __all__ = [
     "sequence",
     "substitute",
     "tf32",
+    "tp",
     "zero1",
     "zero2",
     "zero3",
@@ -359,6 +360,20 @@ def substitute() -> str:
 def tf32() -> str:
     """FP32 matrix products and convolutions run on tensor cores in TF32."""
     return written("tf32", locals())
+
+
+def tp(size: float, *, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+       gpus_per_node: float | None = None, sequence: bool | None = None,
+       vocab: Literal["parallel", "replicated"] | None = None, async: bool | None = None) -> str:
+    """Tensor parallel: heads and features of every layer divided over several GPUs.
+
+    size: GPUs that share the model
+    sequence: 1: what is outside the products works on 1/size of the positions (default 0)
+    vocab: whether embedding, head and loss are divided too (default parallel)
+    async: 1: sums of the input's gradient run beside the weight's gradient (default 0)
+    fabric, collectives, collectives_tag, gpus_per_node: as for ddp
+    """
+    return written("tp", locals())
 
 
 def zero1(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,

@@ -115,23 +115,24 @@ class Finder {
     out_.rows.push_back(unit);
   }
 
-  // From fused attention, or from the scores of one that is computed from its parts: samples, heads, queries, keys.
+  // Samples, heads, queries, keys of scores, or samples, heads, positions, head size of what fused attention is given. Kernels tell
+  // how many heads share one of keys.
   void read_heads() {
-    for (const work::Work& w : m_.works.rows) {
-      const auto* a = std::get_if<work::Attention>(&w.kind);
-      if (a == nullptr || a->heads <= 0) continue;
-      const std::uint32_t unit = w.op_event == kNone ? kNone : flow_.unit_of(w.op_event);
-      if (unit == kNone || out_.roles[unit] != Role::kInside) continue;
-      out_.heads = a->heads;
-      out_.key_heads = std::max<std::int64_t>(1, a->heads / std::max<std::int64_t>(1, a->shared));
-      return;
-    }
-    for (std::uint32_t u = 0; u < flow_.units.size(); ++u) {
-      if (out_.roles[u] != Role::kInside || flow_.units[u].name.find("softmax") == std::string_view::npos) continue;
+    for (std::uint32_t u = 0; u < flow_.units.size() && out_.heads == 0; ++u) {
+      const std::string_view name = flow_.units[u].name;
+      const bool scores = name.find("softmax") != std::string_view::npos;
+      if (out_.roles[u] != Role::kInside || (!scores && name.find("attention") == std::string_view::npos)) continue;
       const OpView op = view(u);
       if (op.size() == 0 || !op.tensor(0, 4)) continue;
       out_.heads = out_.key_heads = op[0].shape()[1];
-      return;
+      if (!scores && op.tensor(1, 4)) out_.key_heads = std::max<std::int64_t>(1, op[1].shape()[1]);
+    }
+    for (const work::Work& w : m_.works.rows) {
+      const auto* a = std::get_if<work::Attention>(&w.kind);
+      const std::uint32_t unit = a == nullptr || w.op_event == kNone ? kNone : flow_.unit_of(w.op_event);
+      if (out_.heads > 0 || unit == kNone || a->heads <= 1 || out_.roles[unit] != Role::kInside) continue;
+      out_.heads = a->heads;
+      out_.key_heads = std::max<std::int64_t>(1, a->heads / std::max<std::int64_t>(1, a->shared));
     }
   }
 
