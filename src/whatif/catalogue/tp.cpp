@@ -198,13 +198,15 @@ const Registered kRegistered(
     {.name = "tp",
      .about = "tensor parallel: heads and features of every layer divided over several GPUs",
      .parameters = parameters(),
-     .assumes = "query, key, value, up and gate are divided by columns, output and down by rows; the batch stays that of one replica",
+     .assumes = "query, key, value, up and gate are divided by columns, output and down by rows; the batch stays that "
+                "of one replica",
      .source = "Megatron-LM (arXiv 1909.08053), its sequence parallelism (arXiv 2205.05198)",
      .not_modelled = "kernels that overlap a product with its own collective",
      .needs = {Need::kShapes},
      .changes = Changes::kWorkers,
      .parts = {.memory = Part::kModelled},
-     .code = "parallelize_module(model, mesh, {\"attention.wq\": ColwiseParallel(), \"attention.wo\": RowwiseParallel(), …})",
+     .code = "parallelize_module(model, mesh, {\"attention.wq\": ColwiseParallel(), \"attention.wo\": "
+             "RowwiseParallel(), …})",
      .effort = Effort::kWork,
      .stage = Stage::kRuntime,
      .apply = apply_tp,

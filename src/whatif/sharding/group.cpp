@@ -28,7 +28,8 @@ Result<std::unique_ptr<Group>> Group::make(Model& m, Draft& draft, const Paramet
   const Graph& g = m.graph;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     if (g.kind[t] == TaskKind::kCollective && g.event[t].valid())
-      return fail(ErrorCode::kDeclined, "the trace is of several GPUs that communicate: how they share the model now is not known",
+      return fail(ErrorCode::kDeclined,
+                  "the trace is of several GPUs that communicate: how they share the model now is not known",
                   "ask this of a trace of one GPU");
   }
   if (step_facts(m)->compiled)
