@@ -42,7 +42,8 @@ class Finder {
     return OpView(*m_.trace, m_.trace->events.args[flow_.units[unit].event]);
   }
 
-  // linear(x, weight[out, in]), addmm(bias, x, weight[in, out]), matmul and bmm by a tensor that is there before the step.
+  // linear(x, weight[out, in]), addmm(bias, x, weight[in, out]), matmul and bmm by a tensor that is there before the
+  // step.
   [[nodiscard]] Product product(std::uint32_t unit) const {
     const Unit& u = flow_.units[unit];
     const bool linear = u.name == "aten::linear";
@@ -115,8 +116,7 @@ class Finder {
     out_.rows.push_back(unit);
   }
 
-  // Samples, heads, queries, keys of scores, or samples, heads, positions, head size of what fused attention is given. Kernels tell
-  // how many heads share one of keys.
+  // Samples, heads, queries, keys of scores, or samples, heads, positions, head size of what fused attention is given.
   void read_heads() {
     for (std::uint32_t u = 0; u < flow_.units.size() && out_.heads == 0; ++u) {
       const std::string_view name = flow_.units[u].name;
@@ -143,7 +143,8 @@ class Finder {
     }
   }
 
-  // samples x heads x positions x head size, or with positions in front of heads: together as wide as the output projection's input.
+  // samples x heads x positions x head size, or with positions in front of heads: together as wide as the output
+  // projection's input.
   [[nodiscard]] std::int64_t heads_in_front_of(std::uint32_t row) const {
     const Product& p = out_.products[row];
     std::set<std::uint32_t> fed_by;
