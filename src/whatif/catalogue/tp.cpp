@@ -64,13 +64,21 @@ class Exchanges {
     return out;
   }
 
+  void meet(const Place& at, Collective kind, double bytes, std::uint32_t task, const std::string& name) {
+    group_.meet({at, at, kind, bytes, m_.graph.phase[task], name});
+  }
   void behind(const Rows& rows, Collective kind, double bytes, const std::string& name) {
     for (const std::uint32_t t : tasks(rows, true))
-      group_.meet(place_behind(m_.graph, t), kind, bytes, m_.graph.phase[t], name);
+      meet(place_behind(m_.graph, t), kind, bytes, t, name);
   }
   void before(const Rows& rows, Collective kind, double bytes, const std::string& name) {
     for (const std::uint32_t t : tasks(rows, false))
-      group_.meet(place_before(m_.graph, t), kind, bytes, m_.graph.phase[t], name);
+      meet(place_before(m_.graph, t), kind, bytes, t, name);
+  }
+
+  // Positions that a product works on: the trace's, as earlier changes left them.
+  [[nodiscard]] double positions(const Product& p) const {
+    return static_cast<double>(p.experts * p.rows) * m_.pass_samples;
   }
 
   // Bytes of an element of what a product writes.
@@ -84,7 +92,7 @@ class Exchanges {
 
   void row_product(std::uint32_t u) {
     const Product& p = d_.products.products[u];
-    const double bytes = static_cast<double>(p.experts * p.rows) * static_cast<double>(p.out) * written(u);
+    const double bytes = positions(p) * static_cast<double>(p.out) * written(u);
     behind(forward_[u], d_.sequence ? Collective::kReduceScatter : Collective::kAllReduce, bytes,
            "tensor parallel: sum of a row product");
     if (d_.sequence) before(backward_[u], Collective::kAllGather, bytes, "tensor parallel: gradient of all positions");
@@ -101,8 +109,7 @@ class Exchanges {
     std::stable_sort(ahead.begin(), ahead.end(), earlier);
     std::stable_sort(back.begin(), back.end(), earlier);
     const Product& p = d_.products.products[units.front()];
-    const double bytes =
-        static_cast<double>(p.experts * p.rows) * static_cast<double>(p.in) * static_cast<double>(p.input_bytes);
+    const double bytes = positions(p) * static_cast<double>(p.in) * static_cast<double>(p.input_bytes);
     if (d_.sequence) {
       before(ahead, Collective::kAllGather, bytes, "tensor parallel: input of all positions");
       before(back, Collective::kAllGather, bytes, "tensor parallel: input again, for the weight's gradient");
@@ -121,7 +128,8 @@ class Exchanges {
     for (std::size_t i = 0; i < waiting.size(); ++i) {
       const Place at = place_before(m_.graph, waiting[i]);
       const bool early = begun.size() == waiting.size() && begun[i] < waiting[i];
-      group_.meet(early ? place_behind(m_.graph, begun[i]) : at, at, kind, bytes, m_.graph.phase[waiting[i]], kName);
+      const Place from = early ? place_behind(m_.graph, begun[i]) : at;
+      group_.meet({from, at, kind, bytes, m_.graph.phase[waiting[i]], kName});
     }
   }
 
@@ -136,14 +144,14 @@ class Exchanges {
   }
 
   void sum_behind(std::uint32_t unit, double columns) {
-    const double rows = static_cast<double>(d_.products.products[d_.products.head].rows);
+    const double rows = positions(d_.products.products[d_.products.head]);
     behind(forward_[unit], d_.sequence ? Collective::kReduceScatter : Collective::kAllReduce, rows * columns * 4,
            "tensor parallel: sum of the lookups");
   }
 
   // The largest logit of every row, the sum of the exponentials and the logit of the target.
   void loss() {
-    const double bytes = static_cast<double>(d_.products.products[d_.products.head].rows) * 4;
+    const double bytes = positions(d_.products.products[d_.products.head]) * 4;
     for (int i = 0; i < 3; ++i)
       behind(forward_[d_.products.loss], Collective::kAllReduce, bytes, "tensor parallel: the loss of divided logits");
   }
@@ -160,14 +168,15 @@ Status apply_tp(Model& m, Draft& draft, const Parameters& p) {
     draft.note_change();  // one GPU has it all
     return {};
   }
+  FORETRACE_TRY(const std::unique_ptr<Group> group, Group::make(m, draft, p));
   const std::shared_ptr<const Dataflow> flow = shared_flow(m);
   FORETRACE_TRY(const DividedProducts found, find_products(m, *flow));
   const auto size = static_cast<std::int64_t>(p.number("size"));
   FORETRACE_TRY_VOID(check_sizes(found, size));
-  FORETRACE_TRY(const std::unique_ptr<Group> group, Group::make(m, draft, p));
   const Division division{found, *flow, size, p.text("vocab") == "parallel", p.text("sequence") == "1"};
   const std::vector<Row> rows = rows_of(m, draft);
   Exchanges(m, *group, rows, division, p.text("async") == "1").add();
+  group->finish();
   divide_rows(m, draft, rows, division);
   divide_state(m, draft, rows, division);
   m.workers *= static_cast<int>(size);
@@ -189,13 +198,15 @@ const Registered kRegistered(
     {.name = "tp",
      .about = "tensor parallel: heads and features of every layer divided over several GPUs",
      .parameters = parameters(),
-     .assumes = "query, key, value, up and gate are divided by columns, output and down by rows; the batch stays that of one replica",
+     .assumes = "query, key, value, up and gate are divided by columns, output and down by rows; the batch stays that "
+                "of one replica",
      .source = "Megatron-LM (arXiv 1909.08053), its sequence parallelism (arXiv 2205.05198)",
      .not_modelled = "kernels that overlap a product with its own collective",
      .needs = {Need::kShapes},
      .changes = Changes::kWorkers,
      .parts = {.memory = Part::kModelled},
-     .code = "parallelize_module(model, mesh, {\"attention.wq\": ColwiseParallel(), \"attention.wo\": RowwiseParallel(), …})",
+     .code = "parallelize_module(model, mesh, {\"attention.wq\": ColwiseParallel(), \"attention.wo\": "
+             "RowwiseParallel(), …})",
      .effort = Effort::kWork,
      .stage = Stage::kRuntime,
      .apply = apply_tp,

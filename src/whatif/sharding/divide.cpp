@@ -35,6 +35,7 @@ void divide_gemm(work::Gemm& g, const Product& p, bool backward, bool by_columns
 
 // Heads are divided, and those of keys as far as there are any.
 void divide_heads(work::Attention& a, std::int64_t size) {
+  if (a.heads < size) return part(a.batch, 1.0 / static_cast<double>(size));  // its heads are counted among the samples
   const std::int64_t key_heads = std::max<std::int64_t>(1, a.heads / std::max<std::int64_t>(1, a.shared));
   a.heads = std::max<std::int64_t>(1, a.heads / size);
   a.shared = std::max<std::int64_t>(1, a.heads / std::max<std::int64_t>(1, key_heads / size));

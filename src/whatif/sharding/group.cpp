@@ -28,7 +28,8 @@ Result<std::unique_ptr<Group>> Group::make(Model& m, Draft& draft, const Paramet
   const Graph& g = m.graph;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     if (g.kind[t] == TaskKind::kCollective && g.event[t].valid())
-      return fail(ErrorCode::kDeclined, "the trace is of several GPUs that communicate: how they share the model now is not known",
+      return fail(ErrorCode::kDeclined,
+                  "the trace is of several GPUs that communicate: how they share the model now is not known",
                   "ask this of a trace of one GPU");
   }
   if (step_facts(m)->compiled)
@@ -53,18 +54,34 @@ Group::Group(Model& m, Draft& draft, Network network, int size)
       cluster_{network_.collectives.get(), size, network_.gpus_per_node},
       builder_(m, draft, stream_, how_, cluster_) {}
 
-void Group::meet(Place at, hardware::Collective kind, double bytes, Phase phase, const std::string& name) {
-  meet(at, at, kind, bytes, phase, name);
+void Group::meet(Meeting meeting) {
+  if (meeting.from.known() && meeting.at.known()) meetings_.push_back(std::move(meeting));
 }
 
-void Group::meet(Place from, Place at, hardware::Collective kind, double bytes, Phase phase, const std::string& name) {
-  if (!from.known() || !at.known()) return;
+double Group::bytes() const {
+  double all = 0;
+  for (const Meeting& meeting : meetings_) all += meeting.bytes;
+  return all;
+}
+
+void Group::finish() {
   const Graph& g = builder_.m.graph;
-  builder_.cpu(from, name + ": call", builder_.ns(builder_.ddp.collective_us, cpu_phase(phase)), phase);
-  const std::uint32_t task = builder_.collective(builder_.lane(), kind, bytes, name);
-  builder_.start_behind(task, from);
-  const std::uint32_t next = at.gpu + 1;
-  if (next < g.lanes[g.lane[at.gpu]].end) builder_.wait_for(next, task);
+  // Where the work is launched by another thread, the stream's order still is that of the step.
+  std::stable_sort(meetings_.begin(), meetings_.end(),
+                   [](const Meeting& a, const Meeting& b) { return a.from.gpu < b.from.gpu; });
+  Place last;
+  std::uint32_t behind = kNone;  // the call of the collective before, at the same place
+  for (const Meeting& meeting : meetings_) {
+    Place from = meeting.from;
+    if (behind != kNone && from.cpu == last.cpu && from.gpu == last.gpu) from.cpu = behind;
+    last = meeting.from;
+    const Ns call = builder_.ns(builder_.ddp.collective_us, cpu_phase(meeting.phase));
+    behind = builder_.cpu(from, meeting.name + ": call", call, meeting.phase);
+    const std::uint32_t task = builder_.collective(builder_.lane(), meeting.kind, meeting.bytes, meeting.name);
+    builder_.start_behind(task, from);
+    const std::uint32_t next = meeting.at.gpu + 1;
+    if (next < g.lanes[g.lane[meeting.at.gpu]].end) builder_.wait_for(next, task);
+  }
 }
 
 }  // namespace foretrace::whatif

@@ -18,10 +18,20 @@ class Group {
 
   [[nodiscard]] int size() const { return cluster_.workers; }
 
-  /// A collective that the GPU's next work waits for.
-  void meet(Place at, hardware::Collective kind, double bytes, Phase phase, const std::string& name);
-  /// One that begins behind `from`; what follows `at` waits for it.
-  void meet(Place from, Place at, hardware::Collective kind, double bytes, Phase phase, const std::string& name);
+  struct Meeting {
+    Place from;  ///< it begins behind this
+    Place at;    ///< what follows this on the GPU waits for it; the same place where nothing runs beside it
+    hardware::Collective kind = hardware::Collective::kAllReduce;
+    double bytes = 0;
+    Phase phase = Phase::kForward;
+    std::string name = {};
+  };
+  /// Notes a collective, in any order. Nothing happens at an unknown place.
+  void meet(Meeting meeting);
+  /// Writes all of them into the draft, in the order of the stream.
+  void finish();
+  /// Bytes of all of them, as hardware::CollectiveCall counts them.
+  [[nodiscard]] double bytes() const;
 
  private:
   Group(Model& model, Draft& draft, Network network, int size);
@@ -31,6 +41,7 @@ class Group {
   Network network_;
   Cluster cluster_;
   Builder builder_;
+  std::vector<Meeting> meetings_;
 };
 
 }  // namespace foretrace::whatif

@@ -42,7 +42,8 @@ class Finder {
     return OpView(*m_.trace, m_.trace->events.args[flow_.units[unit].event]);
   }
 
-  // linear(x, weight[out, in]), addmm(bias, x, weight[in, out]), matmul and bmm by a tensor that is there before the step.
+  // linear(x, weight[out, in]), addmm(bias, x, weight[in, out]), matmul and bmm by a tensor that is there before the
+  // step.
   [[nodiscard]] Product product(std::uint32_t unit) const {
     const Unit& u = flow_.units[unit];
     const bool linear = u.name == "aten::linear";
@@ -82,7 +83,7 @@ class Finder {
   }
 
   // Products that feed a unit, with what stands in between; false where something needs whole rows.
-  bool walk_back(std::uint32_t value, bool through_norms, std::set<std::uint32_t>& products,
+  bool walk_back(std::uint32_t value, std::set<std::uint32_t>& products,
                  std::set<std::uint32_t>& between) const {
     std::vector<std::uint32_t> open{value};
     while (!open.empty()) {
@@ -93,7 +94,7 @@ class Finder {
         products.insert(u);
         continue;
       }
-      if (!through_norms && needs_whole_rows(u)) return false;
+      if (needs_whole_rows(u)) return false;
       if (!between.insert(u).second) continue;
       for (const Input& in : flow_.units[u].inputs) open.push_back(in.value);
     }
@@ -104,7 +105,7 @@ class Finder {
     std::set<std::uint32_t> fed_by;
     std::set<std::uint32_t> between;
     if (out_.products[unit].input == kNone) return;
-    if (!walk_back(out_.products[unit].input, false, fed_by, between)) return;
+    if (!walk_back(out_.products[unit].input, fed_by, between)) return;
     const bool free = std::all_of(fed_by.begin(), fed_by.end(), [&](std::uint32_t u) {
       return out_.roles[u] == Role::kWhole || out_.roles[u] == Role::kColumn;
     });
@@ -115,24 +116,49 @@ class Finder {
     out_.rows.push_back(unit);
   }
 
-  // From fused attention, or from the scores of one that is computed from its parts: samples, heads, queries, keys.
+  // Samples, heads, queries, keys of scores, or samples, heads, positions, head size of what fused attention is given.
   void read_heads() {
-    for (const work::Work& w : m_.works.rows) {
-      const auto* a = std::get_if<work::Attention>(&w.kind);
-      if (a == nullptr || a->heads <= 0) continue;
-      const std::uint32_t unit = w.op_event == kNone ? kNone : flow_.unit_of(w.op_event);
-      if (unit == kNone || out_.roles[unit] != Role::kInside) continue;
-      out_.heads = a->heads;
-      out_.key_heads = std::max<std::int64_t>(1, a->heads / std::max<std::int64_t>(1, a->shared));
-      return;
-    }
-    for (std::uint32_t u = 0; u < flow_.units.size(); ++u) {
-      if (out_.roles[u] != Role::kInside || flow_.units[u].name.find("softmax") == std::string_view::npos) continue;
+    for (std::uint32_t u = 0; u < flow_.units.size() && out_.heads == 0; ++u) {
+      const std::string_view name = flow_.units[u].name;
+      const bool scores = name.find("softmax") != std::string_view::npos;
+      if (out_.roles[u] != Role::kInside || (!scores && name.find("attention") == std::string_view::npos)) continue;
       const OpView op = view(u);
       if (op.size() == 0 || !op.tensor(0, 4)) continue;
       out_.heads = out_.key_heads = op[0].shape()[1];
-      return;
+      if (!scores && op.tensor(1, 4)) out_.key_heads = std::max<std::int64_t>(1, op[1].shape()[1]);
     }
+    // Where a change fused them, no operation shows scores: the projections' results are cut into heads in front of it.
+    const bool fused = std::any_of(m_.works.rows.begin(), m_.works.rows.end(), [](const work::Work& w) {
+      return std::holds_alternative<work::Attention>(w.kind);
+    });
+    for (const std::uint32_t row : out_.rows) {
+      if (fused && out_.heads == 0) out_.heads = out_.key_heads = heads_in_front_of(row);
+    }
+    for (const work::Work& w : m_.works.rows) {
+      const auto* a = std::get_if<work::Attention>(&w.kind);
+      const std::uint32_t unit = a == nullptr || w.op_event == kNone ? kNone : flow_.unit_of(w.op_event);
+      if (out_.heads > 0 || unit == kNone || a->heads <= 1 || out_.roles[unit] != Role::kInside) continue;
+      out_.heads = a->heads;
+      out_.key_heads = std::max<std::int64_t>(1, a->heads / std::max<std::int64_t>(1, a->shared));
+    }
+  }
+
+  // samples x heads x positions x head size, or with positions in front of heads: together as wide as the output
+  // projection's input.
+  [[nodiscard]] std::int64_t heads_in_front_of(std::uint32_t row) const {
+    const Product& p = out_.products[row];
+    std::set<std::uint32_t> fed_by;
+    std::set<std::uint32_t> between;
+    walk_back(p.input, fed_by, between);
+    for (const std::uint32_t u : between) {
+      for (const std::uint32_t v : flow_.units[u].outputs) {
+        const Shape& s = flow_.values[v].shape;
+        if (s.size() != 4) continue;
+        if (saturated_product(s[1], s[3]) == p.in) return s[1];
+        if (saturated_product(s[2], s[3]) == p.in) return s[2];
+      }
+    }
+    return 0;
   }
 
   void find_head() {
@@ -142,7 +168,7 @@ class Finder {
         continue;
       std::set<std::uint32_t> fed_by;
       std::set<std::uint32_t> between;
-      for (const Input& in : flow_.units[u].inputs) walk_back(in.value, false, fed_by, between);
+      for (const Input& in : flow_.units[u].inputs) walk_back(in.value, fed_by, between);
       if (fed_by.size() != 1 || out_.roles[*fed_by.begin()] != Role::kWhole) continue;
       out_.head = *fed_by.begin();
       out_.loss = u;
@@ -174,7 +200,7 @@ class Finder {
       if (p.in % out_.heads != 0) continue;
       std::set<std::uint32_t> fed_by;
       std::set<std::uint32_t> between;
-      if (!walk_back(p.input, false, fed_by, between)) continue;
+      if (!walk_back(p.input, fed_by, between)) continue;
       for (const std::uint32_t u : fed_by) {
         out_.products[u].key_value = out_.products[u].out == p.in / out_.heads * out_.key_heads;
       }

@@ -1,7 +1,8 @@
 #pragma once
-// Pairs of products that several GPUs can divide: the first by the columns of its weight, the second by the rows of its own, with
-// nothing in between that needs whole rows (query, key and value with the output projection; up and gate with down). They are found
-// by following tensors back from a product to those that feed it. A norm over the model's width ends the way.
+// Pairs of products that several GPUs can divide: the first by the columns of its weight, the second by the rows of its
+// own, with nothing in between that needs whole rows (query, key and value with the output projection; up and gate with
+// down). They are found by following tensors back from a product to those that feed it. A norm over the model's width ends
+// the way.
 
 #include <cstdint>
 #include <vector>
@@ -33,7 +34,7 @@ struct Product {
 
 struct DividedProducts {
   std::vector<Role> roles;                         ///< by unit of the dataflow
-  std::vector<Product> products;                   ///< by unit; unknown() for others
+  std::vector<Product> products;                   ///< by unit; known() is false for others
   std::vector<std::vector<std::uint32_t>> groups;  ///< units of column products that share an input
   std::vector<std::uint32_t> rows;                 ///< units of row products
   std::uint32_t head = kNone, table = kNone, loss = kNone;
