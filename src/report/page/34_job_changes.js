@@ -9,7 +9,7 @@ function jobChanges(node) {
     return;
   }
   const rows = [], seen = new Set(), best = job.best?.predictions[0];
-  for (const p of [best, ...job.whatif.predictions, job.advise?.combined, job.advise?.larger_batch, ...(job.advise?.advice || [])]) {
+  for (const p of [job.advise?.combined, job.advise?.larger_batch, ...(job.advise?.advice || []), best, ...job.whatif.predictions]) {
     if (p && !p.declined && !seen.has(p.whatif)) { seen.add(p.whatif); rows.push(p); }
   }
   node.append(el("p", { class: "note" }, `Predicted, from ${ms(job.today_ms)} ms a step without the profiler. Memory is that of the fullest rank.`));
@@ -24,7 +24,7 @@ function jobChanges(node) {
 function jobRanks(node, today, best) {
   if (!today.length) return;
   const then = new Map((best?.ranks || []).map(r => [r.rank, r])), after = (r, get, show) => then.has(r.rank) ? show(get(then.get(r.rank))) : "–";
-  const columns = [{ name: "rank", get: r => r.rank }, { name: "waits ms", get: r => r.wait_ms, show: r => ms(r.wait_ms) }, { name: "GPU ms", get: r => r.gpu_ms, show: r => ms(r.gpu_ms) }, { name: "waited for", get: r => r.waited_for, extra: true }, { name: "peak memory", get: r => r.peak_bytes, show: r => gb(r.peak_bytes) }];
-  if (then.size) columns.push({ name: "then waits ms", get: r => then.get(r.rank)?.wait_ms ?? 0, show: r => after(r, x => x.wait_ms, ms) }, { name: "then GPU ms", get: r => then.get(r.rank)?.gpu_ms ?? 0, show: r => after(r, x => x.gpu_ms, ms) }, { name: "then peak", get: r => then.get(r.rank)?.peak_bytes ?? 0, show: r => after(r, x => x.peak_bytes, gb) });
+  const columns = [{ name: "rank", get: r => r.rank }, { name: "waits ms", get: r => r.wait_ms, show: r => ms(r.wait_ms) }, { name: "GPU ms", get: r => r.gpu_ms, show: r => ms(r.gpu_ms), extra: true }, { name: "waited for", get: r => r.waited_for, extra: true }, { name: "peak memory", get: r => r.peak_bytes, show: r => gb(r.peak_bytes) }];
+  if (then.size) columns.push({ name: "then waits ms", get: r => then.get(r.rank)?.wait_ms ?? 0, show: r => after(r, x => x.wait_ms, ms) }, { name: "then GPU ms", get: r => then.get(r.rank)?.gpu_ms ?? 0, show: r => after(r, x => x.gpu_ms, ms), extra: true }, { name: "then peak", get: r => then.get(r.rank)?.peak_bytes ?? 0, show: r => after(r, x => x.peak_bytes, gb), extra: true });
   node.append(el("h3", {}, then.size ? `Each rank without the profiler, today and with ${shorten(best.whatif, 60)}` : "Each rank without the profiler"), table(columns, today, { caption: "ranks without the profiler" }));
 }
