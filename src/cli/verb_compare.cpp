@@ -90,8 +90,8 @@ Result<Answer> run_compare(const Request& request) {
   if (before.job && after.job) return compare_jobs(request, *before.job, *after.job, options);
   if (before.job || after.job) {
     return fail(ErrorCode::kUsage,
-                fmt::format("{} holds several ranks of a job and {} holds one recording", before.job ? "BEFORE" : "AFTER",
-                            before.job ? "AFTER" : "BEFORE"),
+                fmt::format("{} holds several ranks of a job and {} holds one recording",
+                            before.job ? "BEFORE" : "AFTER", before.job ? "AFTER" : "BEFORE"),
                 "give a folder with all ranks on both sides, or --rank R to compare one rank");
   }
   FORETRACE_TRY(const compare::Comparison result,
@@ -100,10 +100,11 @@ Result<Answer> run_compare(const Request& request) {
     FORETRACE_TRY_VOID(write_residuals(*learned, *result.verdict));
   }
   const bool declined = result.verdict && !result.verdict->prediction.declined.empty();
-  return Answer{request.json              ? report::to_json(result)
-                : values.flag("markdown") ? report::to_markdown(result, request.style.top)
-                                          : report::to_text(result, request.style),
-                gate_code(result.outcome, values.text("inconclusive").value_or("")).value_or(declined ? kDeclined : kDone)};
+  return Answer{
+      request.json              ? report::to_json(result)
+      : values.flag("markdown") ? report::to_markdown(result, request.style.top)
+                                : report::to_text(result, request.style),
+      gate_code(result.outcome, values.text("inconclusive").value_or("")).value_or(declined ? kDeclined : kDone)};
 }
 
 }  // namespace
@@ -118,7 +119,8 @@ Verb compare_verb() {
           "noise "
           "and are not reported; several recordings per side (a folder, or --before and --after) measure how much that "
           "is for your program. Steps the recorder timed without the profiler decide, where both sides have them; "
-          "otherwise the traced steps do. Two folders with all ranks of a job are compared as jobs: which rank, group or "
+          "otherwise the traced steps do. Two folders with all ranks of a job are compared as jobs: which rank, group "
+          "or "
           "collective changed. With --whatif, BEFORE is predicted with that change and compared with AFTER.",
       .arguments = {{"BEFORE", "a trace file, a folder with several recordings, or one with all ranks of a job"},
                     {"AFTER", "the same, after the change"}},

@@ -23,8 +23,11 @@ Result<report::Exported> exported(const Request& request, const report::ExportOp
   if (files.size() > 1 && !request.values.integer("rank")) {
     FORETRACE_TRY(const ranks::Job job, ranks::load_job(files, request.load));
     if (job.ranks_named && job.ranks.size() > 1) {
-      if (!given.whatifs.empty()) return asks_one_rank("a changed step is exported for one rank");
       for (const std::string& note : job.notes) request.note(note);
+      if (!given.whatifs.empty()) {
+        FORETRACE_TRY(const overview::ChangedJob changed, overview::changed_job(job, step, given.whatifs));
+        return report::export_changed_job(changed, options);
+      }
       FORETRACE_TRY(const std::shared_ptr<const analysis::RanksStep> chosen,
                     analysis::open_ranks_step(job, {.step = step, .threads = request.load.threads}));
       return report::export_ranks(job, *chosen, options);

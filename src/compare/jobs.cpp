@@ -1,7 +1,5 @@
 // Two recordings of one job: the ranks compared one by one, the groups and collectives by their transfers, and the job's step.
 
-#include "foretrace/compare/compare.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +15,7 @@
 #include "compare/step_parts.hpp"
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/analysis/ranks.hpp"
+#include "foretrace/compare/compare.hpp"
 
 namespace foretrace::compare {
 namespace {
@@ -104,9 +103,9 @@ Estimate step_change(const JobComparison& c, const Read& before, const Read& aft
   const Sigma left = noise_of(before, c.decided), right = noise_of(after, c.decided);
   const Sigma& noise = left.value > right.value ? left : right;
   Estimate out = estimate({static_cast<double>(c.before.step)}, {static_cast<double>(c.after.step)}, noise, noise);
-  const bool copies = c.before.ranks == c.after.ranks && std::all_of(c.ranks.begin(), c.ranks.end(), [](const RankChange& r) {
-    return r.own.noise_pct == 0;
-  });
+  const bool copies =
+      c.before.ranks == c.after.ranks &&
+      std::all_of(c.ranks.begin(), c.ranks.end(), [](const RankChange& r) { return r.own.noise_pct == 0; });
   if (copies) out.error = 0;
   return out;
 }
@@ -267,8 +266,8 @@ void fill_notes(JobComparison& c, const Read& before, const Read& after) {
   for (const auto& [name, side] : {std::pair<const char*, const Read*>("BEFORE", &before), {"AFTER", &after}}) {
     for (const std::string& note : side->report.notes) c.notes.push_back(fmt::format("{}: {}", name, note));
     if (!side->baseline) {
-      c.notes.push_back(fmt::format("{}: the step without the profiler is unknown: {}", name,
-                                    side->baseline.error().message));
+      c.notes.push_back(
+          fmt::format("{}: the step without the profiler is unknown: {}", name, side->baseline.error().message));
     }
   }
 }
@@ -318,8 +317,8 @@ Result<JobComparison> compare_jobs(const ranks::Job& before, const ranks::Job& a
   }
   const Estimate step = step_change(c, left, right);
   c.change = to_change(step);
-  c.noise_from = step.error == 0 ? "none, one side is a copy of the other"
-                                 : "what recordings of unchanged programs differ by";
+  c.noise_from =
+      step.error == 0 ? "none, one side is a copy of the other" : "what recordings of unchanged programs differ by";
   compare_groups(c, left, right);
   compare_collectives(c, left, right);
   common_causes(c);

@@ -16,11 +16,12 @@ using whatif::Use;
 constexpr const char* kCommonChanges[] = {"amp:dtype=bf16", "fused-optimizer", "cuda-graph"};
 
 // The changes to stack: those asked for, else the best combination found, else the best single change.
-std::vector<Use> changes_to_stack(const Overview& o, std::vector<Use> asked) {
+std::vector<Use> changes_to_stack(const std::optional<search::Advised>& advised, const std::vector<Prediction>& alone,
+                                  std::vector<Use> asked) {
   if (!asked.empty()) return asked;
-  if (o.advised) return o.advised->together ? o.advised->together->uses : std::vector<Use>{};
+  if (advised) return advised->together ? advised->together->uses : std::vector<Use>{};
   const Prediction* best = nullptr;
-  for (const Prediction& p : o.alone) {
+  for (const Prediction& p : alone) {
     if (p.declined.empty() && (best == nullptr || p.step < best->step)) best = &p;
   }
   return best == nullptr ? std::vector<Use>{} : std::vector<Use>{*whatif::parse_use(best->whatif)};
@@ -42,20 +43,26 @@ void predict_stack(Overview& o) {
   }
 }
 
-void predict_changes(Overview& o, std::vector<Use> asked, const OverviewOptions& options) {
-  const analysis::Baseline& base = *o.baseline;
+// The changes asked for, each alone, and where the graph is not too large what a search finds.
+void predict_alone(const analysis::Baseline& base, const std::vector<Use>& asked, unsigned threads,
+                   std::optional<search::Advised>& advised, std::vector<Prediction>& alone) {
   if (base.model.graph.size() <= kLargestSearched) {
-    o.advised = search::advise(base, {.threads = options.threads});
+    advised = search::advise(base, {.threads = threads});
   } else if (asked.empty()) {
-    for (const char* text : kCommonChanges) o.alone.push_back(predict(base, {*whatif::parse_use(text)}));
+    for (const char* text : kCommonChanges) alone.push_back(predict(base, {*whatif::parse_use(text)}));
   }
-  for (const Use& use : asked) o.alone.push_back(predict(base, {use}));
+  for (const Use& use : asked) alone.push_back(predict(base, {use}));
   // The same trace gives the same overview: how long a change took to apply is not part of it.
-  for (Prediction& p : o.alone) {
+  for (Prediction& p : alone) {
     for (Prediction::Applied& one : p.applied) one.seconds = 0;
   }
+}
+
+void predict_changes(Overview& o, std::vector<Use> asked, const OverviewOptions& options) {
+  const analysis::Baseline& base = *o.baseline;
+  predict_alone(base, asked, options.threads, o.advised, o.alone);
   o.stack_was_asked = !asked.empty();
-  o.stack = changes_to_stack(o, std::move(asked));
+  o.stack = changes_to_stack(o.advised, o.alone, std::move(asked));
   predict_stack(o);
   if (o.best) {
     o.predicted = analysis::replay_step(std::move(o.best->graph));
@@ -95,7 +102,23 @@ Result<analysis::Baseline> baseline_of(const trace::Trace& trace, const analysis
   return analysis::make_baseline(trace, step.step(), step.replayed->graph, options.measurements);
 }
 
-void look_at_ranks(Overview& o, const OverviewOptions& options) {
+// The changes made on all ranks, which are simulated together.
+void ask_the_job(JobOverview& job, const std::vector<Use>& asked, const OverviewOptions& options) {
+  if (job.job->ranks.size() < 2 || !job.report.connected) return;
+  Result<analysis::Baseline> baseline = analysis::make_baseline(*job.job, options.step, options.measurements);
+  if (!baseline) {
+    job.declined = baseline.error().message;
+    return;
+  }
+  job.baseline = std::move(*baseline);
+  predict_alone(*job.baseline, asked, options.threads, job.advised, job.alone);
+  const std::vector<Use> stack = changes_to_stack(job.advised, job.alone, asked);
+  if (stack.empty()) return;
+  Prediction best = predict(*job.baseline, stack);
+  if (best.declined.empty()) job.best = std::move(best);
+}
+
+void look_at_ranks(Overview& o, const std::vector<Use>& asked, const OverviewOptions& options) {
   if (options.job == nullptr) return;
   const analysis::RanksOptions how{.step = options.step, .threads = options.threads};
   Result<std::shared_ptr<const analysis::RanksStep>> step = analysis::open_ranks_step(*options.job, how);
@@ -104,6 +127,7 @@ void look_at_ranks(Overview& o, const OverviewOptions& options) {
     return;
   }
   o.job = JobOverview{options.job, analysis::ranks_report(*options.job, **step, how), *step};
+  ask_the_job(*o.job, asked, options);
 }
 
 }  // namespace
@@ -114,7 +138,7 @@ Result<Overview> make_overview(const trace::Trace& trace, const OverviewOptions&
   Overview o;
   o.trace = &trace;
   FORETRACE_TRY(o.summary, analysis::summarise(trace, step, {options.step, {}, options.measurements}));
-  look_at_ranks(o, options);
+  look_at_ranks(o, asked, options);
   Result<analysis::Baseline> baseline = baseline_of(trace, step, options);
   if (step.replayed) o.traced = std::move(*step.replayed);
   if (!baseline) {

@@ -75,8 +75,8 @@ void rank_sentences(const JobComparison& c, std::vector<std::string>& out) {
     return (r->own_pct > 0) == (changed.front()->own_pct > 0);
   });
   if (changed.size() > 1 && changed.size() == c.ranks.size() && alike) {
-    out.push_back(fmt::format("The own work of all {} ranks changed; most: {}.", c.ranks.size(),
-                              rank_words(*changed.front())));
+    out.push_back(
+        fmt::format("The own work of all {} ranks changed; most: {}.", c.ranks.size(), rank_words(*changed.front())));
     return;
   }
   constexpr std::size_t kNamed = 4;
@@ -102,13 +102,19 @@ std::string prediction_words(const compare::JobVerdict& v, Ns after) {
   const whatif::Prediction& p = v.prediction;
   if (!p.declined.empty()) return fmt::format("{} cannot be predicted from BEFORE: {}.", p.whatif, p.declined);
   return fmt::format("{} was predicted to take {} ms [{}, {}]; AFTER takes {}: {:+.1f} %, {} the band.", p.whatif,
-                     short_ms(p.step), short_ms(p.low), short_ms(p.high), short_ms(after),
-                     v.step_error_pct.value_or(0), v.inside_band ? "inside" : "outside");
+                     short_ms(p.step), short_ms(p.low), short_ms(p.high), short_ms(after), v.step_error_pct.value_or(0),
+                     v.inside_band ? "inside" : "outside");
 }
 
 TextTable rank_table(const JobComparison& c, std::size_t top) {
-  TextTable table({{"rank", Align::kLeft}, {"traced ms"}, {"after"}, {"own work %"}, {"waits ms"}, {"after"},
-                   {.header = "peak", .drop = 1}, {.header = "after", .drop = 1}});
+  TextTable table({{"rank", Align::kLeft},
+                   {"traced ms"},
+                   {"after"},
+                   {"own work %"},
+                   {"waits ms"},
+                   {"after"},
+                   {.header = "peak", .drop = 1},
+                   {.header = "after", .drop = 1}});
   for (std::size_t i = 0; i < std::min(c.ranks.size(), top); ++i) {
     const RankChange& r = c.ranks[i];
     table.row({fmt::format("{}", r.rank), format_ms(r.own.before.traced), format_ms(r.own.after.traced),
@@ -123,8 +129,13 @@ TextTable rank_table(const JobComparison& c, std::size_t top) {
 template <class Row>
 std::string transfer_table(const char* title, const std::vector<Row>& rows, std::size_t top, const TextStyle& style) {
   if (rows.empty()) return {};
-  TextTable table({{title, Align::kLeft, true}, {.header = "ranks", .drop = 1}, {"transfer ms"}, {"after"}, {"%"},
-                   {.header = "waits ms", .drop = 2}, {.header = "after", .drop = 2}});
+  TextTable table({{title, Align::kLeft, true},
+                   {.header = "ranks", .drop = 1},
+                   {"transfer ms"},
+                   {"after"},
+                   {"%"},
+                   {.header = "waits ms", .drop = 2},
+                   {.header = "after", .drop = 2}});
   for (std::size_t i = 0; i < std::min(rows.size(), top); ++i) {
     const Row& r = rows[i];
     table.row({name_of(r), ranks::list_of(r.ranks), format_ms(r.transfer.before), format_ms(r.transfer.after),

@@ -157,9 +157,10 @@ std::string to_markdown(const compare::Comparison& c, std::size_t top) {
         title);
     for (std::size_t i = 0; i < std::min(rows->size(), top); ++i) {
       const compare::Row& r = (*rows)[i];
-      out += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", markdown_cell(shorten_middle(short_kernel_name(r.name), 80)),
-                         format_ms(r.before), format_ms(r.after), signed_ms(r.change()), percent_text(r),
-                         count_text(r.before_count), count_text(r.after_count));
+      out += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n",
+                         markdown_cell(shorten_middle(short_kernel_name(r.name), 80)), format_ms(r.before),
+                         format_ms(r.after), signed_ms(r.change()), percent_text(r), count_text(r.before_count),
+                         count_text(r.after_count));
     }
     out += "\n</details>\n";
   }

@@ -16,10 +16,10 @@ std::string count_text(double count);               ///< "12"; of an average "12
 std::string p_text(double p);                       ///< "0.031", "<0.001"
 double percent_error(Ns predicted, Ns measured);
 std::string cause_words(const compare::Cause& cause);
-std::string capital(std::string text);                         ///< with a capital first letter
-std::string_view decided_words(compare::DecidedBy decided);    ///< "the traced steps decide, …"
-std::string markdown_cell(const std::string& text);            ///< a name from a trace may hold anything
-std::string_view outcome_sign(compare::Outcome outcome);       ///< for markdown
+std::string capital(std::string text);                       ///< with a capital first letter
+std::string_view decided_words(compare::DecidedBy decided);  ///< "the traced steps decide, …"
+std::string markdown_cell(const std::string& text);          ///< a name from a trace may hold anything
+std::string_view outcome_sign(compare::Outcome outcome);     ///< for markdown
 void write_change(JsonWriter& json, const compare::Change& change);
 void write_cause(JsonWriter& json, const compare::Cause& cause);  ///< inside an object
 void write_part(JsonWriter& json, const compare::Part& part);     ///< inside an object

@@ -46,6 +46,20 @@ std::string whose(const Overview& o) {
   return rank ? fmt::format(" on rank {} of {}", *rank, o.job->report.world_size) : std::string();
 }
 
+// What the page says of all ranks together, behind the answer for one of them.
+std::string job_answer(const Overview& o) {
+  if (!o.job || !o.job->baseline) return {};
+  const analysis::StepFigures& figures = o.job->baseline->figures;
+  std::string out = fmt::format(" The job of {} ranks takes {} ms a step, all ranks simulated together",
+                                o.job->report.world_size, short_ms(figures.measured.value_or(figures.unprofiled)));
+  if (const std::optional<whatif::Prediction>& best = o.job->best) {
+    constexpr std::size_t kRoom = 96;  // as in stack_text, of two changes
+    out += fmt::format("; with {} on every rank {} ms [{} to {}]", shorten_middle(best->whatif, kRoom),
+                       short_ms(best->step), short_ms(best->low), short_ms(best->high));
+  }
+  return out + ".";
+}
+
 std::string answer(const Overview& o) {
   if (!o.baseline) {
     return fmt::format("The step takes {} ms{} as traced; nothing can be predicted from it: {}.",
@@ -60,7 +74,21 @@ std::string answer(const Overview& o) {
     out += fmt::format("; {} {} ms [{} to {}] with {}", o.stack_was_asked ? "predicted:" : "the best found is",
                        short_ms(o.best->step), short_ms(o.best->low), short_ms(o.best->high), stack_text(o));
   }
-  return out + ".";
+  return out + "." + job_answer(o);
+}
+
+// What the changes do to the job, all ranks together.
+void write_job(JsonWriter& json, const overview::JobOverview& job) {
+  if (!job.baseline) {
+    if (!job.declined.empty()) json.key("job").begin_object().member("declined", job.declined).end_object();
+    return;
+  }
+  const analysis::StepFigures& figures = job.baseline->figures;
+  json.key("job").begin_object().member_ms("today_ms", figures.measured.value_or(figures.unprofiled));
+  json.key("whatif").raw(to_json(WhatIfReport{figures, job.alone, std::nullopt}));
+  if (job.advised) json.key("advise").raw(to_json(AdviseReport{figures, *job.advised}));
+  if (job.best) json.key("best").raw(to_json(WhatIfReport{figures, {*job.best}, std::nullopt}));
+  json.end_object();
 }
 
 void write_predictions(JsonWriter& json, const Overview& o) {
@@ -111,7 +139,10 @@ std::string page_json(const Overview& o, const PageOptions& options) {
   JsonWriter json(out, 1);
   json.begin_object().member("schema", 1).member("version", version()).member("command", options.command);
   json.member("file", file_name(o.trace->path)).key("summary").raw(to_json(o.summary));
-  if (o.job) json.key("ranks").raw(to_json(o.job->report));
+  if (o.job) {
+    json.key("ranks").raw(to_json(o.job->report));
+    write_job(json, *o.job);
+  }
   if (const std::optional<std::int64_t> rank = own_rank(o)) json.member("rank", *rank);
   if (!options.compare_json.empty()) json.key("compare").raw(options.compare_json);
   json.member("answer", answer(o));

@@ -213,11 +213,14 @@ class Writer {
 
 }  // namespace
 
+Status holds_all_ranks(const ExportOptions& options) {
+  if (options.format == "perfetto") return {};
+  return fail(ErrorCode::kUsage, fmt::format("the format '{}' holds one rank", options.format),
+              "--rank R picks one; --format perfetto takes all of them");
+}
+
 Result<Exported> export_ranks(const ranks::Job& job, const analysis::RanksStep& step, const ExportOptions& options) {
-  if (options.format != "perfetto") {
-    return fail(ErrorCode::kUsage, fmt::format("the format '{}' holds one rank", options.format),
-                "--rank R picks one; --format perfetto takes all of them");
-  }
+  FORETRACE_TRY_VOID(holds_all_ranks(options));
   Exported out;
   out.bytes = Writer(job, step).run();
   if (options.gzip) {

@@ -367,7 +367,9 @@ class PageTest(unittest.TestCase):
         self.assertEqual(page.problems, [])
         titles = page.run("[...document.querySelectorAll('#ranks h2, #ranks h3')].map(h => h.textContent)")
         self.assertIn("Groups that communicate", titles)
-        self.assertEqual(page.run("document.querySelectorAll('#ranks table').length"), 3)  # ranks, groups, collectives
+        self.assertIn("What changes of all ranks give", titles)
+        # ranks, changes of the job, ranks without the profiler, groups, collectives
+        self.assertEqual(page.run("document.querySelectorAll('#ranks table').length"), 5)
         groups = page.run("window.foretrace.job.v.panels[0].rows.filter(r => r.group).map(r => r.group.split(':')[0])")
         self.assertEqual(groups, ["rank 0", "rank 1", "between the ranks"])
         page.close()

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "foretrace/analysis/baseline.hpp"
+#include "foretrace/overview/overview.hpp"
+#include "foretrace/report/export.hpp"
 #include "scripted_job.hpp"
 #include "whatif/job/job_models.hpp"
 #include "whatif/job/network_costs.hpp"
@@ -214,6 +216,37 @@ TEST(JobWhatIf, ARankThatIsNotThereCannotBeChanged) {
   const auto made = analysis::make_baseline(job, std::nullopt, {}, {7});
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message, HasSubstr("no trace of rank 7"));
+}
+
+TEST(JobExport, AChangedJobIsDrawnAsItIsPredicted) {
+  ScriptedJob m = data_parallel(2, kNsPerMs / 2);
+  const ranks::Job job = m.job();
+  const auto changed = overview::changed_job(job, std::nullopt, {"duration:select=gemm,x=0.5"});
+  ASSERT_TRUE(changed) << changed.error().to_string();
+  EXPECT_EQ(changed->step.replayed(), ask(baseline_of(job), "duration:select=gemm,x=0.5").step);
+  ASSERT_EQ(changed->ranks.size(), 2u);
+  ASSERT_EQ(changed->meetings.size(), 3u);
+  Ns waits = 0;  // of rank 0, which is the faster one
+  for (const auto& meeting : changed->meetings) {
+    EXPECT_THAT(meeting.name, HasSubstr("all-reduce"));
+    for (const auto& member : meeting.members) {
+      if (member.rank == 0) waits += changed->step.start(member.transfer) - changed->step.start(member.arrive);
+    }
+  }
+  EXPECT_NEAR(to_ms(waits), 3.0, 0.1);  // half of what it waits today
+  const auto file = report::export_changed_job(*changed);
+  ASSERT_TRUE(file);
+  EXPECT_THAT(file->bytes, HasSubstr("rank 1 simulated"));
+  EXPECT_THAT(file->bytes, HasSubstr("(waits for other ranks)"));
+  EXPECT_FALSE(report::export_changed_job(*changed, {.format = "csv"}));
+}
+
+TEST(JobExport, AChangeThatDoesNotApplyIsDeclined) {
+  ScriptedJob m = data_parallel(2);
+  const ranks::Job job = m.job();
+  const auto changed = overview::changed_job(job, std::nullopt, {"flash-attention"});
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error().code, ErrorCode::kDeclined);
 }
 
 }  // namespace

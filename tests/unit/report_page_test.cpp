@@ -181,6 +181,9 @@ TEST(Overview, AllRanksOfAJob) {
   EXPECT_EQ(all->no_job, "");
   ASSERT_TRUE(all->job);
   EXPECT_EQ(all->job->report.ranks.size(), 2U);
+  ASSERT_TRUE(all->job->baseline) << all->job->declined;
+  ASSERT_EQ(all->job->alone.size(), 1U);
+  EXPECT_EQ(all->job->best ? all->job->best->step : 0, all->job->alone.front().step);
   const Result<report::Page> page = report::make_page(*all, {});
   ASSERT_TRUE(page);
   EXPECT_THAT(page->answer, HasSubstr("on rank 0 of 2"));

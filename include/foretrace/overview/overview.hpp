@@ -46,6 +46,12 @@ struct JobOverview {
   const ranks::Job* job = nullptr;
   analysis::RanksReport report;
   std::shared_ptr<const analysis::RanksStep> step;
+  std::optional<analysis::Baseline> baseline =
+      {};                     ///< all ranks without the profiler; nothing where that cannot be predicted
+  std::string declined = {};  ///< why not; empty for one rank, or where it can
+  std::vector<whatif::Prediction> alone = {};   ///< the changes asked for, each made on all ranks
+  std::optional<whatif::Prediction> best = {};  ///< all of them together; nothing asked: the best combination found
+  std::optional<search::Advised> advised = {};  ///< nothing for graphs too large to search
 };
 
 struct Overview {
@@ -88,5 +94,30 @@ struct ExportableStep {
 Result<ExportableStep> exportable_step(const trace::Trace& trace, const trace::Steps& steps,
                                        std::optional<std::int64_t> step = {},
                                        const std::vector<std::string>& whatifs = {});
+
+/// The step of a job with what-ifs made on every rank, simulated together.
+struct ChangedJob {
+  analysis::ReplayedStep step;  ///< of all ranks
+  struct Rank {
+    std::int64_t number = 0;
+    std::vector<std::uint32_t> lanes;       ///< of the graph
+    std::vector<std::pair<Ns, Ns>> bubble;  ///< no compute kernel runs while a receive is under way
+  };
+  std::vector<Rank> ranks;
+  /// A rank's part of a collective. It arrives, waits until the transfer starts, and is done with its tail, the task behind.
+  struct Member {
+    std::uint32_t rank;                    ///< index into ranks
+    std::uint32_t arrive, tail, transfer;  ///< tasks
+  };
+  struct Meeting {
+    std::string name;  ///< "dp all-reduce"; empty: unknown
+    std::vector<Member> members;
+  };
+  std::vector<Meeting> meetings;
+  bool pipeline = false;
+};
+/// Declined as predictions of a job are.
+Result<ChangedJob> changed_job(const ranks::Job& job, std::optional<std::int64_t> step,
+                               const std::vector<std::string>& whatifs);
 
 }  // namespace foretrace::overview

@@ -49,6 +49,10 @@ Result<graph::Graph> read_back(const std::string& path, const trace::LoadOptions
 /// Fails with kUsage for formats that hold one rank only.
 Result<Exported> export_ranks(const ranks::Job& job, const analysis::RanksStep& step,
                               const ExportOptions& options = {});
+/// The same of a changed job, which was not measured: every rank is one process, as simulated.
+Result<Exported> export_changed_job(const overview::ChangedJob& job, const ExportOptions& options = {});
+/// kUsage where the format holds one rank only.
+Status holds_all_ranks(const ExportOptions& options);
 
 // page: an overview of one step as one HTML file that needs nothing else: no server, no network.
 //

@@ -28,6 +28,7 @@ function ranksSection() {
   if (job.clocks && job.collectives?.length) node.append(el("p", { class: "note" }, `Clocks of ${plural(job.clocks.hosts, "host")}: collectives end within ${ms(job.clocks.end_spread_us)} µs of each other on aligned clocks, ${ms(job.clocks.raw_end_spread_us)} µs as recorded; ${job.clocks.violations_left} of ${job.clocks.violations_before} impossible orders are left.`));
   const lanes = el("div", { id: "lanes" });
   node.append(lanes);
+  jobChanges(node);
   groupsTable(node, job);
   waitsByCollective(node, job);
   for (const text of [...(job.notes || []), ...(job.not_modelled || []).map(t => `Not modelled: ${t}`)]) node.append(el("p", { class: "note" }, text));
