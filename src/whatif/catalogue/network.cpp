@@ -27,7 +27,7 @@ Status apply_network(Model& model, Draft& draft, const Parameters& p) {
   if (!model.transfers_only) {
     return needs_a_job("one rank's trace does not show how long its collectives waited for others");
   }
-  FORETRACE_TRY(const PlacedNetwork here, network(model, p.text("from"), p, "from_gpus_per_node"));
+  FORETRACE_TRY(const PlacedNetwork here, network(model, p.text("was"), p, "was_gpus_per_node"));
   FORETRACE_TRY(const PlacedNetwork there, network(model, p.text("fabric"), p, "gpus_per_node"));
   const auto times = network_times(*model.trace, here, there);
   std::size_t unknown = 0;
@@ -45,9 +45,9 @@ Status apply_network(Model& model, Draft& draft, const Parameters& p) {
     model.not_modelled.push_back(fmt::format("{} of {} collectives keep their time: their size or ranks are unknown",
                                              unknown, collectives.size()));
   }
-  if (p.text("from") == kUsual) {
+  if (p.text("was") == kUsual) {
     model.not_modelled.push_back(
-        fmt::format("the network of the recording was not named (from=): {} assumed", usual_fabric(model.device)));
+        fmt::format("the network of the recording was not named (was=): {} assumed", usual_fabric(model.device)));
   }
   return {};
 }
@@ -70,8 +70,8 @@ const Registered kRegistered(
      .about = "the ranks of a job on another network, or in other nodes",
      .parameters = {fabric("fabric", "a name of `list fabrics`, or a file; default: this GPU's typical node"),
                     nodes("gpus_per_node", "ranks that share a node, counted from rank 0; default: the fabric's"),
-                    fabric("from", "the network the job was recorded on, in the same way"),
-                    nodes("from_gpus_per_node", "ranks that shared a node in the recording; default: the fabric's")},
+                    fabric("was", "the network the job was recorded on, in the same way"),
+                    nodes("was_gpus_per_node", "ranks that shared a node in the recording; default: the fabric's")},
      .assumes = "what the recording's network explains of a collective's time follows the models of both; the rest stays",
      .source = "dPRO; NCCL's algorithms",
      .not_modelled = "other traffic on the network",
