@@ -302,14 +302,14 @@ def layers(*, n: float | None = None, x: float | None = None, of: str | Sequence
     return written("layers", locals())
 
 
-def network(*, fabric: str | None = None, gpus_per_node: float | None = None, from: str | None = None,
-            from_gpus_per_node: float | None = None) -> str:
+def network(*, fabric: str | None = None, gpus_per_node: float | None = None, was: str | None = None,
+            was_gpus_per_node: float | None = None) -> str:
     """The ranks of a job on another network, or in other nodes.
 
     fabric: a name of `list fabrics`, or a file; default: this GPU's typical node
     gpus_per_node: ranks that share a node, counted from rank 0; default: the fabric's
-    from: the network the job was recorded on, in the same way (default usual)
-    from_gpus_per_node: ranks that shared a node in the recording; default: the fabric's
+    was: the network the job was recorded on, in the same way (default usual)
+    was_gpus_per_node: ranks that shared a node in the recording; default: the fabric's
     """
     return written("network", locals())
 
@@ -389,13 +389,13 @@ def tf32() -> str:
 
 def tp(size: float, *, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
        gpus_per_node: float | None = None, sequence: bool | None = None,
-       vocab: Literal["parallel", "replicated"] | None = None, async: bool | None = None) -> str:
+       vocab: Literal["parallel", "replicated"] | None = None, async_: bool | None = None) -> str:
     """Tensor parallel: heads and features of every layer divided over several GPUs.
 
     size: GPUs that share the model
     sequence: 1: what is outside the products works on 1/size of the positions (default 0)
     vocab: whether embedding, head and loss are divided too (default parallel)
-    async: 1: sums of the input's gradient run beside the weight's gradient (default 0)
+    async_: 1: sums of the input's gradient run beside the weight's gradient (default 0)
     fabric, collectives, collectives_tag, gpus_per_node: as for ddp
     """
     return written("tp", locals())

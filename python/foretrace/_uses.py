@@ -12,6 +12,7 @@ def written(name: str, parameters: Mapping[str, Any]) -> str:
     for key, value in parameters.items():
         if value is None:
             continue
+        key = key.rstrip("_")  # a word of Python as a parameter: async_
         text = "|".join(map(text_of, value)) if isinstance(value, (list, tuple)) else text_of(value)
         pairs.append(f"{key}='{text}'" if any(c in text for c in ",:=") else f"{key}={text}")
     return name + (":" + ",".join(pairs) if pairs else "")

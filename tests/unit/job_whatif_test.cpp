@@ -106,7 +106,7 @@ TEST(JobWhatIf, AnotherNetworkChangesTransfersOnly) {
 
 TEST(JobWhatIf, WhatTheNetworkDoesNotExplainStays) {
   const whatif::NetworkTimes times{.here = 100, .there = 400};
-  EXPECT_DOUBLE_EQ(times.factor(50), 4);         // faster than modelled: all of it follows the models
+  EXPECT_DOUBLE_EQ(times.factor(50), 4);             // faster than modelled: all of it follows the models
   EXPECT_DOUBLE_EQ(times.factor(300), 600.0 / 300);  // 100 become 400, 200 stay
   EXPECT_DOUBLE_EQ(times.factor(0), 1);
 }

@@ -111,14 +111,13 @@ TEST(TensorParallel, WhatHasNoHeadsIsDeclined) {
 }
 
 TEST(TensorParallel, GoesWithOtherChanges) {
-  for (const std::vector<std::string>& uses : std::vector<std::vector<std::string>>{
-           {"amp:dtype=bf16", "tp:size=2"},
-           {"batch:x=2", "tp:size=2"},
-           {"tp:size=2", "batch:x=2"},
-           {"layers:n=24", "tp:size=2"},
-           {"flash-attention", "tp:size=2"},
-           {"checkpoint", "tp:size=2"},
-           {"tp:size=2", "ddp:workers=4"}}) {
+  for (const std::vector<std::string>& uses : std::vector<std::vector<std::string>>{{"amp:dtype=bf16", "tp:size=2"},
+                                                                                    {"batch:x=2", "tp:size=2"},
+                                                                                    {"tp:size=2", "batch:x=2"},
+                                                                                    {"layers:n=24", "tp:size=2"},
+                                                                                    {"flash-attention", "tp:size=2"},
+                                                                                    {"checkpoint", "tp:size=2"},
+                                                                                    {"tp:size=2", "ddp:workers=4"}}) {
     const whatif::Prediction p = predicted("h200-clean/gpt2", uses);
     ASSERT_EQ(p.declined, "") << uses[0] << " " << uses[1];
     EXPECT_GT(p.step, 0);

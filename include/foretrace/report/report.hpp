@@ -28,7 +28,7 @@ struct TraceReplay;
 namespace foretrace::compare {
 struct Comparison;
 struct JobComparison;
-}
+}  // namespace foretrace::compare
 namespace foretrace::ranks {
 struct PipelineAnswers;
 struct PipelineJob;

@@ -168,9 +168,9 @@ struct WhatIf {
   Stage stage = Stage::kKernels;
   bool repeats_work = false;  ///< it copies parts of the step, as the other changes leave them: applied behind those
   std::vector<std::string> advise = {};  ///< uses `advise` tries; none: nobody would switch it on by itself
-  bool validated = false;  ///< meets its measured rows (docs/internals/accuracy.md), or is right by definition
+  bool validated = false;       ///< meets its measured rows (docs/internals/accuracy.md), or is right by definition
   std::string definition = {};  ///< why there is nothing to measure; empty where there is
-  Evidence evidence = {};  ///< filled in by the catalogue
+  Evidence evidence = {};       ///< filled in by the catalogue
   std::function<Status(Model& model, Draft& draft, const Parameters& parameters)> apply = {};
   /// Of values that are right one by one and wrong together, before the trace is read; none: any go together.
   Status (*check)(const Parameters& parameters) = nullptr;

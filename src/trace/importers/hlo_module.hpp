@@ -66,8 +66,8 @@ class HloModule {
     std::uint32_t begin = 0, end = 0;  ///< of `launches`: body and condition of a while instruction
     [[nodiscard]] bool holds(std::uint32_t launch) const { return begin <= launch && launch < end; }
   };
-  std::vector<Loop> loops;  ///< inner ones before those around them
-  bool has_gradients = false;    ///< some operation is of a backward pass
+  std::vector<Loop> loops;     ///< inner ones before those around them
+  bool has_gradients = false;  ///< some operation is of a backward pass
   std::int64_t parameter_elements = 0,
                parameter_tensors = 0;  ///< inputs that the passes read and the update writes anew
 

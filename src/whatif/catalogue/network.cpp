@@ -16,7 +16,8 @@ Status check_fabric(const std::string& name) {
   return {};
 }
 
-Result<PlacedNetwork> network(const Model& model, const std::string& name, const Parameters& p, std::string_view nodes) {
+Result<PlacedNetwork> network(const Model& model, const std::string& name, const Parameters& p,
+                              std::string_view nodes) {
   return PlacedNetwork::make(name == kUsual ? usual_fabric(model.device) : name, static_cast<int>(p.number(nodes)),
                              model.device);
 }
@@ -72,7 +73,8 @@ const Registered kRegistered(
                     nodes("gpus_per_node", "ranks that share a node, counted from rank 0; default: the fabric's"),
                     fabric("was", "the network the job was recorded on, in the same way"),
                     nodes("was_gpus_per_node", "ranks that shared a node in the recording; default: the fabric's")},
-     .assumes = "what the recording's network explains of a collective's time follows the models of both; the rest stays",
+     .assumes =
+         "what the recording's network explains of a collective's time follows the models of both; the rest stays",
      .source = "dPRO; NCCL's algorithms",
      .not_modelled = "other traffic on the network",
      .needs = {Need::kCommunication},

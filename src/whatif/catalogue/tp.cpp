@@ -68,12 +68,10 @@ class Exchanges {
     group_.meet({at, at, kind, bytes, m_.graph.phase[task], name});
   }
   void behind(const Rows& rows, Collective kind, double bytes, const std::string& name) {
-    for (const std::uint32_t t : tasks(rows, true))
-      meet(place_behind(m_.graph, t), kind, bytes, t, name);
+    for (const std::uint32_t t : tasks(rows, true)) meet(place_behind(m_.graph, t), kind, bytes, t, name);
   }
   void before(const Rows& rows, Collective kind, double bytes, const std::string& name) {
-    for (const std::uint32_t t : tasks(rows, false))
-      meet(place_before(m_.graph, t), kind, bytes, t, name);
+    for (const std::uint32_t t : tasks(rows, false)) meet(place_before(m_.graph, t), kind, bytes, t, name);
   }
 
   // Positions that a product works on: the trace's, as earlier changes left them.

@@ -57,9 +57,8 @@ Work divide_table(Work w, double share) {
 }
 
 bool holds(const memory::Block& b, std::int64_t elements) {
-  return std::ranges::any_of(std::array{2, 4}, [&](int size) {
-    return memory::could_hold(b, saturated_product(elements, size));
-  });
+  return std::ranges::any_of(std::array{2, 4},
+                             [&](int size) { return memory::could_hold(b, saturated_product(elements, size)); });
 }
 
 std::int64_t times(std::int64_t bytes, double share) {

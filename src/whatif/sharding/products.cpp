@@ -83,8 +83,7 @@ class Finder {
   }
 
   // Products that feed a unit, with what stands in between; false where something needs whole rows.
-  bool walk_back(std::uint32_t value, std::set<std::uint32_t>& products,
-                 std::set<std::uint32_t>& between) const {
+  bool walk_back(std::uint32_t value, std::set<std::uint32_t>& products, std::set<std::uint32_t>& between) const {
     std::vector<std::uint32_t> open{value};
     while (!open.empty()) {
       const std::uint32_t u = flow_.values[open.back()].producer;
@@ -128,9 +127,8 @@ class Finder {
       if (!scores && op.tensor(1, 4)) out_.key_heads = std::max<std::int64_t>(1, op[1].shape()[1]);
     }
     // Where a change fused them, no operation shows scores: the projections' results are cut into heads in front of it.
-    const bool fused = std::any_of(m_.works.rows.begin(), m_.works.rows.end(), [](const work::Work& w) {
-      return std::holds_alternative<work::Attention>(w.kind);
-    });
+    const bool fused = std::any_of(m_.works.rows.begin(), m_.works.rows.end(),
+                                   [](const work::Work& w) { return std::holds_alternative<work::Attention>(w.kind); });
     for (const std::uint32_t row : out_.rows) {
       if (fused && out_.heads == 0) out_.heads = out_.key_heads = heads_in_front_of(row);
     }

@@ -38,8 +38,8 @@ struct DividedProducts {
   std::vector<std::vector<std::uint32_t>> groups;  ///< units of column products that share an input
   std::vector<std::uint32_t> rows;                 ///< units of row products
   std::uint32_t head = kNone, table = kNone, loss = kNone;
-  std::int64_t heads = 0, key_heads = 0;             ///< of attention
-  std::int64_t table_rows = 0, table_columns = 0;    ///< of the tokens' embedding
+  std::int64_t heads = 0, key_heads = 0;           ///< of attention
+  std::int64_t table_rows = 0, table_columns = 0;  ///< of the tokens' embedding
 };
 
 /// Declined, with the reason, where the step has no attention whose products can be divided.
