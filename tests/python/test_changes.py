@@ -43,7 +43,7 @@ def test_every_parameter_is_one_of_the_function(listed):
         function = getattr(foretrace, whatif["name"].replace("-", "_"), None)
         if function is None:
             continue  # of a plugin another test loaded
-        given = inspect.signature(function).parameters
+        given = {name.rstrip("_"): p for name, p in inspect.signature(function).parameters.items()}
         assert set(given) == {p["name"] for p in whatif["parameters"]}
         for p in whatif["parameters"]:
             assert (given[p["name"]].default is inspect.Parameter.empty) == p["required"], (whatif["name"], p["name"])
