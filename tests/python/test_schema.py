@@ -37,7 +37,7 @@ CASES = [
     ("compare", 0, "compare", f"{JOB}/rank0.json.gz", f"{JOB}/rank1.json.gz", "--gate", "50"),
     ("compare", 5, "compare", "data/h200-clean/recordings/mlp.base.00.json.gz", "data/h200-clean/recordings/mlp.base.01.json.gz", "--gate", "3"),
     ("compare", 0, "compare", "data/h200-clean/bert_base.base.json.gz", "data/h200-clean/bert_base.ckpt.json.gz", "--whatif", "checkpoint"),
-    ("compare-jobs", 0, "compare", JOB, JOB, "--gate", "3"), ("compare-jobs", 0, "compare", JOB, JOB, "--whatif", "batch:x=2"),
+    ("compare-jobs", 0, "compare", JOB, JOB, "--gate", "3"),
     ("export", 0, "export", EXAMPLE, "-o", "{tmp}/timeline.json.gz"),
     ("report", 0, "report", EXAMPLE, "fused-optimizer", "-o", "{tmp}/report.html"),
     ("list-whatifs", 0, "list", "whatifs"), ("list-devices", 0, "list", "devices"), ("list-fabrics", 0, "list", "fabrics"),
