@@ -45,7 +45,8 @@ Estimate measured_estimate(const Work& w, const Tables& tables, const Device& d)
   // The law of products has parameters of the architecture's own: of the residual goes along what goes along in a transfer, and the
   // error is that of products on GPUs nobody measured.
   const ProductWeights& there = tables.products().of(fitted_kind(product_of(w, d)), d);
-  Estimate out = place->estimate(transferred_residual(residual.value, there, place->pool.measured_on, d), residual.variance);
+  Estimate out =
+      place->estimate(transferred_residual(residual.value, there, place->pool.measured_on, d), residual.variance);
   out.sigma = std::max(out.sigma, there.spread_new);
   return out;
 }

@@ -174,7 +174,6 @@ Result<Comparison> compare(const std::vector<const trace::Trace*>& before,
 
 // Two recordings of one job, all ranks of each: which rank, group or collective changed, and by how much?
 //
-//
 // Ranks wait for each other, so every rank's step changes when one does. A rank is named by its own work: GPU and CPU time as
 // `compare` judges them for one rank. Groups and collectives are named by their transfers, from the last arrival on.
 
