@@ -194,7 +194,7 @@ std::vector<std::string> sentences(const JobComparison& c) {
     out.push_back(fmt::format("Collective {} (ranks {}; {} before, {} after): {}.", name_of(one),
                               ranks::list_of(one.ranks), one.before_count, one.after_count, instead_of(one.transfer)));
   }
-  if (out.size() == 1) out.push_back("No rank, group or collective changed beyond noise.");
+  if (out.size() == 1) out.emplace_back("No rank, group or collective changed beyond noise.");
   out.push_back(capital(std::string(decided_words(c.decided))) + ". Noise: " + c.noise_from + ".");
   for (const std::string& note : c.notes) out.push_back(capital(printable(note)) + (note.ends_with('?') ? "" : "."));
   if (c.verdict) out.push_back(prediction_words(*c.verdict, c.after.step));
