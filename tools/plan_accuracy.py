@@ -20,12 +20,19 @@ from truth import json_lines
 QUIET_PCT = 5.0  # a row whose p90 - p10 is below this counts by its median
 # What a case is, as what-ifs on the trace of one GPU; {w}: ranks, {h}: half of them, {n}: the network's parameters.
 CASES: list[tuple[str, list[str]]] = [
+    ("ddp", ["ddp:workers={w},{n}"]),
+    ("ddp/bs2", ["batch:x=2", "ddp:workers={w},{n}"]),
+    ("ddp/ckpt", ["checkpoint", "ddp:workers={w},{n}"]),
+    ("fsdp", ["fsdp:workers={w},param_dtype=bf16,reduce_dtype=fp32,{n}"]),
+    ("fsdp/ckpt", ["checkpoint", "fsdp:workers={w},param_dtype=bf16,reduce_dtype=fp32,{n}"]),
     ("tp", ["tp:size={w},vocab=replicated,{n}"]),
     ("tp/bs2", ["batch:x=2", "tp:size={w},vocab=replicated,{n}"]),
     ("tp/ckpt", ["checkpoint", "tp:size={w},vocab=replicated,{n}"]),
     ("tp2dp", ["tp:size=2,vocab=replicated,{n}", "ddp:workers={h},{n}"]),
+    ("tp2fsdp", ["tp:size=2,vocab=replicated,{n}", "fsdp:workers={h},param_dtype=bf16,reduce_dtype=fp32,{n}"]),
+    ("cp", ["cp:size={w},kind=ulysses,reduce=0,{n}"]),
+    ("ep", ["ep:size={w},reduce=0,{n}"]),
 ]
-
 
 def error_pct(predicted: float, low: float, middle: float, high: float) -> float:
     """Signed, in percent of the median."""
