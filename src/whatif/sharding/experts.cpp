@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "base/saturate.hpp"
 #include "trace/latencies.hpp"
@@ -14,69 +13,46 @@ using work::Work;
 
 namespace {
 
-// What ends the way back from an expert's input: tokens are picked there, or made by another layer.
-bool picks_tokens(std::string_view name) {
-  for (const std::string_view mark : {"index", "gather", "embedding", "norm", "sort", "scatter", "permute_tokens"}) {
-    if (name.find(mark) != std::string_view::npos) return true;
+// Where a layer's experts begin or end: tokens are picked, or another layer computes.
+bool ends_layer(const Unit& u) {
+  for (const std::string_view mark : {"index", "gather", "embedding", "norm", "sort", "scatter", "attention"}) {
+    if (u.name.find(mark) != std::string_view::npos) return true;
   }
   return false;
 }
 
-class ExpertFinder {
- public:
-  ExpertFinder(const Model& m, const Dataflow& flow) : flow_(flow), all_(weight_products(m, flow)) {
-    out_.inside.assign(flow.units.size(), 0);
-    out_.products.resize(flow.units.size());
-    for (std::uint32_t u = 0; u < all_.size(); ++u) {
-      if (all_[u].known() && all_[u].experts > 1) out_.products[u] = all_[u];
-    }
-  }
-
-  Result<Experts> run() {
-    std::vector<std::set<std::uint32_t>> fed_by(flow_.units.size());
-    std::set<std::uint32_t> feeds;
-    for (std::uint32_t u = 0; u < flow_.units.size(); ++u) {
-      if (!out_.products[u].known() || out_.products[u].input == kNone) continue;
-      out_.count = std::max(out_.count, out_.products[u].experts);
-      walk_back(out_.products[u].input, fed_by[u]);
-      feeds.insert(fed_by[u].begin(), fed_by[u].end());
-    }
-    for (std::uint32_t u = 0; u < flow_.units.size(); ++u) {
-      if (!out_.products[u].known() || feeds.contains(u)) continue;
-      ExpertLayer layer{{}, u};
-      for (const std::uint32_t f : fed_by[u]) layer.first.push_back(f);
-      if (layer.first.empty()) layer.first.push_back(u);
-      out_.layers.push_back(std::move(layer));
-    }
-    if (!out_.layers.empty()) return std::move(out_);
-    return fail(ErrorCode::kDeclined,
-                "no product of this step has several experts' weights side by side (bmm, _grouped_mm): which work is an "
-                "expert's is not known");
-  }
-
- private:
-  void walk_back(std::uint32_t value, std::set<std::uint32_t>& products) {
-    std::vector<std::uint32_t> open{value};
-    std::set<std::uint32_t> between;
-    while (!open.empty()) {
-      const std::uint32_t u = flow_.values[open.back()].producer;
-      open.pop_back();
-      if (u == kNone) continue;
-      if (out_.products[u].known()) {
-        products.insert(u);
-        continue;
+// Products of experts that follow each other, with nothing in between that picks tokens or multiplies them by other weights.
+Experts layers_of(const Model& m, const Dataflow& flow) {
+  Experts out;
+  out.products = weight_products(m, flow);
+  out.inside.assign(flow.units.size(), 0);
+  std::uint32_t first = kNone;  // of the layer at hand
+  std::vector<std::uint32_t> between;
+  for (std::uint32_t u = 0; u < flow.units.size(); ++u) {
+    Product& p = out.products[u];
+    if (p.known() && p.experts > 1) {
+      out.count = std::max(out.count, p.experts);
+      if (first == kNone) {
+        first = u;
+        out.layers.emplace_back();
       }
-      if (all_[u].known() || picks_tokens(flow_.units[u].name) || !between.insert(u).second) continue;
-      for (const Input& in : flow_.units[u].inputs) open.push_back(in.value);
+      ExpertLayer& layer = out.layers.back();
+      const Product& leader = out.products[first];
+      const bool same_input = p.input != kNone && leader.input != kNone && flow.content(p.input) == flow.content(leader.input);
+      if (u == first || same_input) layer.first.push_back(u);
+      layer.last = u;
+      for (const std::uint32_t inner : between) out.inside[inner] = 1;
+      between.clear();
+    } else if (p.known() || ends_layer(flow.units[u])) {
+      p = {};
+      first = kNone;
+      between.clear();
+    } else if (first != kNone) {
+      between.push_back(u);
     }
-    if (products.empty()) return;  // in front of the experts
-    for (const std::uint32_t u : between) out_.inside[u] = 1;
   }
-
-  const Dataflow& flow_;
-  std::vector<Product> all_;
-  Experts out_;
-};
+  return out;
+}
 
 void times(std::int64_t& size, double by) {
   if (size > 0) size = std::max<std::int64_t>(1, saturated(std::round(static_cast<double>(size) * by)));
@@ -98,7 +74,13 @@ std::int64_t rounded(double bytes) {
 
 }  // namespace
 
-Result<Experts> find_experts(const Model& model, const Dataflow& flow) { return ExpertFinder(model, flow).run(); }
+Result<Experts> find_experts(const Model& model, const Dataflow& flow) {
+  Experts found = layers_of(model, flow);
+  if (!found.layers.empty()) return found;
+  return fail(ErrorCode::kDeclined,
+              "no product of this step has several experts' weights side by side (bmm, _grouped_mm): which work is an "
+              "expert's is not known");
+}
 
 std::uint32_t ExpertDivision::unit_of(std::uint32_t event) const {
   if (event == kNone) return kNone;
