@@ -45,6 +45,7 @@ class Kept {
     return multiplies_weights(name) || name == "aten::matmul" || name == "aten::bmm" || name == "aten::_grouped_mm" ||
            name.find("attention") != std::string_view::npos;
   }
+  [[nodiscard]] bool selective() const { return selective_; }
   /// The product itself; casts of its operands run again.
   [[nodiscard]] bool task(std::uint32_t task) const {
     const work::Work* w = m_.works.of(task);
@@ -132,8 +133,9 @@ std::vector<CalledCollective> collectives_again(const Model& m, const Kept& kept
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
       const std::uint32_t to = g.dep_to[d];
-      if (g.dep_kind[d] != DependencyKind::kLaunch || g.kind[to] != TaskKind::kCollective || !moves_samples(m, to)) continue;
-      if (to > g.lanes[g.lane[to]].begin && kept.task(to - 1)) continue;
+      if (g.dep_kind[d] != DependencyKind::kLaunch || g.kind[to] != TaskKind::kCollective || !moves_samples(m, to))
+        continue;
+      if (kept.selective() && g.task_name(to).find("sum of a row product") != std::string_view::npos) continue;
       if (g.phase[t] == Phase::kForward) out.push_back({to, g.measured[t]});
     }
   }
@@ -268,7 +270,8 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
 std::string code_for(const Parameters& p, bool /*training*/) {
   const bool reentrant = p.text("reentrant") == "1";
   if (p.text("mode") == "selective") {
-    return "checkpoint(block, x, use_reentrant=False, context_fn=partial(create_selective_checkpoint_contexts, [mm, bmm, "
+    return "checkpoint(block, x, use_reentrant=False, context_fn=partial(create_selective_checkpoint_contexts, [mm, "
+           "bmm, "
            "scaled_dot_product_attention]))";
   }
   const std::string layers = on_layers(p);
@@ -291,7 +294,9 @@ const Registered kRegistered(
                      .about = "how many of them, the first ones; all when not given",
                      .type = ParameterType::kNumber,
                      .check = whole_number<>},
-                    {"mode", "selective: results of products and attention are kept, all else runs again", "full",
+                    {"mode",
+                     "selective: results of products and attention are kept, all else runs again",
+                     "full",
                      {"full", "selective"}},
                     {"reentrant", "1: use_reentrant=True", "0", {"0", "1"}}},
      .assumes = "each block keeps its input only; its forward runs again until all that backward needs is there "

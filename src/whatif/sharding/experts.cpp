@@ -38,7 +38,8 @@ Experts layers_of(const Model& m, const Dataflow& flow) {
       }
       ExpertLayer& layer = out.layers.back();
       const Product& leader = out.products[first];
-      const bool same_input = p.input != kNone && leader.input != kNone && flow.content(p.input) == flow.content(leader.input);
+      const bool same_input =
+          p.input != kNone && leader.input != kNone && flow.content(p.input) == flow.content(leader.input);
       if (u == first || same_input) layer.first.push_back(u);
       layer.last = u;
       for (const std::uint32_t inner : between) out.inside[inner] = 1;
@@ -125,8 +126,7 @@ Work ExpertDivision::divide(const Work& was, std::uint32_t unit) const {
     refresh(w);
     return w;
   }
-  const bool weight =
-      p.known() && (w.of_parameters || (w.elements == p.weight() && of_weights(*this, w.op_event, p)));
+  const bool weight = p.known() && (w.of_parameters || (w.elements == p.weight() && of_weights(*this, w.op_event, p)));
   if (weight) {
     scale(w, each);
   } else if (load != 1 && !w.of_parameters) {
@@ -139,7 +139,8 @@ std::int64_t ExpertDivision::divide(const memory::Block& b, std::uint32_t unit) 
   const Product& p = experts.products[unit];
   const auto bytes = static_cast<double>(b.bytes);
   const bool weight = p.known() && holds(b, static_cast<double>(p.weight()));
-  if (weight && (b.kind == memory::Kind::kGradient || of_weights(*this, b.op, p))) return rounded(bytes / static_cast<double>(size));
+  if (weight && (b.kind == memory::Kind::kGradient || of_weights(*this, b.op, p)))
+    return rounded(bytes / static_cast<double>(size));
   const bool of_tokens = !b.workspace && !b.of_parameters && b.kind != memory::Kind::kGradient;
   return of_tokens && load != 1 ? rounded(bytes * load) : b.bytes;
 }

@@ -43,7 +43,8 @@ Product product_of(const Model& m, const Dataflow& flow, const Unit& u, const st
     if (in.argument == at) p.input = in.value;
     const bool weight = in.argument == at + 1;
     // Where tokens happen to be as many as features, another tensor has a weight's shape.
-    if (plain && weight && !stacked.contains(w) && flow.values[flow.content(in.value)].producer != kNone) return {};  // no parameter
+    if (plain && weight && !stacked.contains(w) && flow.values[flow.content(in.value)].producer != kNone)
+      return {};  // no parameter
   }
   p.experts = w.size() == 3 ? w[0] : 1;
   p.in = linear ? w[1] : w[w.size() - 2];
