@@ -48,7 +48,7 @@ class UnitFinder {
     units_.push_back({.root = true});
     for (std::uint32_t t = g_.lanes[b_.gradients.stream].begin; t < g_.lanes[b_.gradients.stream].end; ++t) {
       if (g_.phase[t] != Phase::kForward) continue;
-      units_[root_].first_forward = {t};
+      units_[root_].first_forward = repeated_.runs(t);
       break;
     }
     for (std::uint32_t i = 0; i < b_.gradients.list.size(); ++i) add_gradient(i);
