@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Parallel jobs predicted from the trace of one GPU, against measured ones: step and peak memory of the fullest rank.
 
-    tools/plan_accuracy.py [FOLDER]      default: $FORETRACE_TRUTH/h200-parallel
+    tools/plan_accuracy.py [FOLDER] [--collectives FILE] [--measured] [--case NAME]
 
-The folder holds `truth.jsonl` (rows by rank), traces `<model>.<tag>.solo.w<world>.r0.json.gz` of ranks that run side by side without
-communication, and `collectives.jsonl`. A row counts by its distance to the median; where its p90 - p10 exceeds 5 % of that, by its distance
-to [p10, p90]. Without such a folder there is nothing to judge (exit code 77).
+FOLDER (default: $FORETRACE_TRUTH/h200-parallel) holds rows by rank in `truth*.jsonl`, traces `<model>.<tag>.solo.w<world>.r0.json.gz` of
+ranks that run side by side without communication, and `collectives.jsonl` unless another file is named. A row counts by its distance to the
+median; where its p90 - p10 exceeds 5 % of that, by its distance to [p10, p90]. With --measured the predictions also know the step of the
+ranks side by side as it was measured without the profiler. Without such a folder there is nothing to judge (exit code 77).
 """
 
+import argparse
 import os
 import sys
 from collections.abc import Iterable
@@ -18,12 +20,21 @@ from gates import FORETRACE, ask
 from truth import json_lines
 
 QUIET_PCT = 5.0  # a row whose p90 - p10 is below this counts by its median
+FSDP = "param_dtype=bf16,reduce_dtype=fp32,{n}"
 # What a case is, as what-ifs on the trace of one GPU; {w}: ranks, {h}: half of them, {n}: the network's parameters.
 CASES: list[tuple[str, list[str]]] = [
+    ("ddp", ["ddp:workers={w},{n}"]),
+    ("ddp/bs2", ["batch:x=2", "ddp:workers={w},{n}"]),
+    ("ddp/ckpt", ["checkpoint", "ddp:workers={w},{n}"]),
+    ("fsdp", ["fsdp:workers={w}," + FSDP]),
+    ("fsdp/ckpt", ["checkpoint", "fsdp:workers={w}," + FSDP]),
     ("tp", ["tp:size={w},vocab=replicated,{n}"]),
     ("tp/bs2", ["batch:x=2", "tp:size={w},vocab=replicated,{n}"]),
     ("tp/ckpt", ["checkpoint", "tp:size={w},vocab=replicated,{n}"]),
     ("tp2dp", ["tp:size=2,vocab=replicated,{n}", "ddp:workers={h},{n}"]),
+    ("tp2fsdp", ["tp:size=2,vocab=replicated,{n}", "fsdp:workers={h}," + FSDP]),
+    ("cp", ["cp:size={w},kind=ulysses,reduce=0,{n}"]),
+    ("ep", ["ep:size={w},reduce=0,{n}"]),
 ]
 
 
@@ -43,27 +54,42 @@ def jobs(rows: Iterable[dict]) -> dict[tuple[str, int, str, str], list[dict]]:
     return found
 
 
+def step_of(ranks: list[dict]) -> tuple[float, float, float]:
+    low, middle, high = (median(r[key] for r in ranks) for key in ("p10_ms", "median_ms", "p90_ms"))
+    return low, middle, high
+
+
 def main() -> int:
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(os.environ.get("FORETRACE_TRUTH", "")) / "h200-parallel")
-    if not (folder / "truth.jsonl").exists():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(os.environ.get("FORETRACE_TRUTH", "")) / "h200-parallel")
+    parser.add_argument("--collectives", type=Path)
+    parser.add_argument("--measured", action="store_true")
+    parser.add_argument("--case", action="append", help="only this case; may be repeated")
+    options = parser.parse_args()
+    folder: Path = options.folder
+    files = sorted(folder.glob("truth*.jsonl"))
+    if not files:
         print(f"{folder}: no measured jobs")
         return 77
+    measured = jobs(row for file in files for row in json_lines(file))
     steps: list[float] = []
     peaks: list[float] = []
     print(f"{'model':6} {'case':10} {'ranks':>5} {'measured':>9} {'predicted':>9} {'error':>7}   {'peak GB':>7} {'predicted':>9} {'error':>7}")
     uses = dict(CASES)
-    for (model, world, case, tag), ranks in sorted(jobs(json_lines(folder / "truth.jsonl")).items()):
-        if case not in uses:
+    for (model, world, case, tag), ranks in sorted(measured.items()):
+        if case not in uses or (options.case and case not in options.case):
             continue
         trace = folder / f"{model}.{tag}.solo.w{world}.r0.json.gz"
-        network = f"collectives={folder / 'collectives.jsonl'},collectives_tag={tag}"
+        network = f"collectives={options.collectives or folder / 'collectives.jsonl'},collectives_tag={tag}"
         asked = [use.format(w=world, h=world // 2, n=network) for use in uses[case]]
-        answer = ask(FORETRACE, "whatif", str(trace), *asked, *(["--stack"] if len(asked) > 1 else []))
+        alone = measured.get((model, world, "solo", tag))
+        known = ["--measured-ms", str(step_of(alone)[1])] if options.measured and alone else []
+        answer = ask(FORETRACE, "whatif", str(trace), *asked, *(["--stack"] if len(asked) > 1 else []), *known)
         found = answer.get("predictions", [{}])[-1]
         if "ms" not in found:
             print(f"{model:6} {case:10} {world:5} {answer.get('error') or found.get('declined') or found}")
             continue
-        low, middle, high = (median(r[key] for r in ranks) for key in ("p10_ms", "median_ms", "p90_ms"))
+        low, middle, high = step_of(ranks)
         full = max(r["peak_bytes"] for r in ranks)
         step = error_pct(found["ms"], low, middle, high)
         peak = 100 * (found["peak_bytes"] / full - 1)
