@@ -35,7 +35,7 @@ class Run {
     forward_.assign(cells, kNotYet);
     backward_.assign(cells, kNotYet);
     const std::size_t ranks = schedule.ranks.size();
-    state_.resize(ranks);
+    state_.assign(ranks, {.seen = std::vector<bool>(schedule.shape.chunks)});
     out_.start.resize(ranks);
     out_.finish.resize(ranks);
     out_.busy.assign(ranks, 0);
@@ -60,6 +60,7 @@ class Run {
   struct State {
     Ns gpu_free = 0;
     Ns cpu_free = 0;
+    std::vector<bool> seen;  // chunks that did a forward
   };
 
   [[nodiscard]] std::size_t cell(const PipelineAction& a, std::uint32_t stage) const {
@@ -100,6 +101,10 @@ class Run {
       const Cost own = cost_of(costs_.stages[stage], actions[i].kind);
       cost.gpu += own.gpu;
       cost.cpu += own.cpu;
+      if (actions[i].kind == ActionKind::kForward && !state_[rank].seen[actions[i].chunk]) {
+        cost.gpu += costs_.stages[stage].once;
+        cost.cpu += costs_.stages[stage].once_cpu;
+      }
     }
     if (last > first + 1) cost.gpu = std::max<Ns>(0, cost.gpu - costs_.saved_by_pairing);
     s.cpu_free += cost.cpu;
@@ -113,7 +118,10 @@ class Run {
 
   void done(std::uint32_t rank, const PipelineAction& a, Ns start, Ns finish) {
     const std::uint32_t stage = schedule_.stage_of(rank, a.chunk);
-    if (a.kind == ActionKind::kForward) forward_[cell(a, stage)] = finish;
+    if (a.kind == ActionKind::kForward) {
+      forward_[cell(a, stage)] = finish;
+      state_[rank].seen[a.chunk] = true;
+    }
     if (a.kind == ActionKind::kBackward || a.kind == ActionKind::kBackwardInput) backward_[cell(a, stage)] = finish;
     out_.start[rank].push_back(start);
     out_.finish[rank].push_back(finish);

@@ -21,6 +21,8 @@ struct StageCost {
   Ns forward_cpu = 0;
   Ns backward_cpu = 0;
   Ns weight_cpu = 0;
+  Ns once = 0;  ///< more, in the forward of its first micro-batch
+  Ns once_cpu = 0;
 };
 
 struct PipelineCosts {
