@@ -30,7 +30,8 @@ Result<Answer> answer_plans(const Request& request, const std::vector<std::strin
     FORETRACE_TRY(plan::Plan p, plan::parse_plan(text));
     plans.push_back(std::move(p));
   }
-  FORETRACE_TRY(const plan::PlanOptions options, plan_options(request.values));
+  FORETRACE_TRY(plan::PlanOptions options, plan_options(request.values));
+  FORETRACE_TRY(options.changes, analysis::parse_uses(request.values.argument("WHATIF")));
   FORETRACE_TRY(const OpenBaseline open, open_baseline(request, request.values.argument("TRACE")));
   if (open.baseline.figures.job) return asks_one_rank("a plan starts from one GPU");
   FORETRACE_TRY(plan::Planner planner, plan::Planner::make(open.baseline, options));

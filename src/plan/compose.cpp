@@ -153,7 +153,7 @@ class Composer {
     const double mine = rank_sum(rank, [](const Part& p) { return p.parameters; });
     const double tensors = rank_sum(rank, [](const Part& p) { return p.tensors; });
     const double all_tensors = total(p_.blocks, [](const Part& p) { return p.tensors; });
-    const double shares = plan_.zero > 0 && plan_.reduce ? shard_ : 1;
+    const double shares = plan_.zero > 0 && plan_.reduce ? parts_ : 1;
     double update = all > 0 ? static_cast<double>(p_.update) * mine / all / shares : 0;
     double update_cpu = all_tensors > 0 ? static_cast<double>(p_.update_cpu) * tensors / all_tensors : 0;
     if (plan_.pp > 1) {
@@ -185,7 +185,7 @@ class Composer {
     const Collective kind = plan_.zero > 0 ? Collective::kReduceScatter : Collective::kAllReduce;
     Ns all = group(kind, (elements - experts) * size, plan_.zero > 0 ? shard_ : replicas_, plan_.tp);
     if (plan_.zero > 0 && shard_ < replicas_) {
-      all += group(Collective::kAllReduce, (elements - experts) * size / shard_, replicas_ / shard_,
+      all += group(Collective::kAllReduce, (elements - experts) * size / parts_, replicas_ / shard_,
                    std::int64_t{plan_.tp} * shard_);
     }
     all += group(kind, experts * size, replicas_ / plan_.ep, std::int64_t{plan_.tp} * plan_.ep);
@@ -228,9 +228,9 @@ class Composer {
     const double mine = rank_sum(rank, [](const Part& p) { return p.parameters; });
     const double share = all > 0 ? mine / all : 1;
     const bool divides = plan_.reduce && shard_ > 1;
-    const double parameters = share * p_.parameter_bytes / (plan_.zero == 3 && divides ? shard_ : 1);
-    const double states = share * p_.state_bytes / (plan_.zero > 0 && divides ? shard_ : 1);
-    double gradients = mine * p_.gradient_bytes / (plan_.zero > 1 && divides ? shard_ : 1);
+    const double parameters = share * p_.parameter_bytes / (plan_.zero == 3 && divides ? parts_ : 1);
+    const double states = share * p_.state_bytes / (plan_.zero > 0 && divides ? parts_ : 1);
+    double gradients = mine * p_.gradient_bytes / (plan_.zero > 1 && divides ? parts_ : 1);
     const double gathered = plan_.zero == 3 && divides
                                 ? 2 * p_.block.parameters * size_of(plan_.param_dtype, parameter_size())
                                 : 0;
@@ -263,6 +263,7 @@ class Composer {
   PipelineSchedule schedule_;
   std::vector<Stage> stages_;
   std::int64_t replicas_, shard_;
+  double parts_ = static_cast<double>(shard_);  // that parameters, gradients or states are divided into
   std::vector<Ns> reduced_;  // by rank
   Composition out_;
 };

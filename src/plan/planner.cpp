@@ -63,7 +63,6 @@ struct Planner::State {
   std::unique_ptr<Groups> groups;
   Figures figures;
   OneGpu today;  // the traced step itself
-  double flops = 0;
   bool half_products = false;
   std::map<Shape, OneGpu> known;
   std::map<std::string, whatif::Prediction> together;  // several workers without a pipeline, by plan
@@ -71,7 +70,7 @@ struct Planner::State {
   const OneGpu& of_one_gpu(const Shape& shape) {
     const auto at = known.find(shape);
     if (at != known.end()) return at->second;
-    const Result<std::vector<whatif::Use>> changes = changes_of(shape, *groups, options.network);
+    const Result<std::vector<whatif::Use>> changes = all_changes(shape);
     OneGpu made;
     if (changes) {
       made = predict_one(*baseline, *changes);
@@ -79,6 +78,13 @@ struct Planner::State {
       made.declined = changes.error().message;
     }
     return known.emplace(shape, std::move(made)).first->second;
+  }
+
+  [[nodiscard]] Result<std::vector<whatif::Use>> all_changes(const Shape& shape) const {
+    FORETRACE_TRY(const std::vector<whatif::Use> own, changes_of(shape, *groups, options.network));
+    std::vector<whatif::Use> all = options.changes;
+    all.insert(all.end(), own.begin(), own.end());
+    return all;
   }
 
   [[nodiscard]] Shape shape_of(const Plan& p, const Batch& b) const {
@@ -137,7 +143,6 @@ Result<Planner> Planner::make(const analysis::Baseline& baseline, const PlanOpti
   s->today = predict_one(baseline, {});
   if (!s->today.declined.empty()) return fail(ErrorCode::kDeclined, s->today.declined);
   const Parts& parts = s->today.parts;
-  s->flops = parts.first.flops + parts.last.flops + parts.blocks * parts.block.flops;
   for (const work::Work& w : baseline.model.works.rows) s->half_products |= is_product(w) && work::is_half(w.dtype);
 
   const trace::Steps steps = trace::find_steps(*baseline.model.trace);
@@ -212,7 +217,7 @@ Status Planner::State::without_pipeline(const Plan& plan, const Shape& shape, Pl
       whatif::ParallelChoice choice;
       choice.parallel = plan.zero == 0 ? "ddp" : plan.zero == 3 ? "fsdp" : fmt::format("zero{}", plan.zero);
       FORETRACE_TRY(const whatif::Parallelism how, whatif::make_parallelism(choice));
-      FORETRACE_TRY(std::vector<whatif::Use> changes, changes_of(shape, *groups, options.network));
+      FORETRACE_TRY(std::vector<whatif::Use> changes, all_changes(shape));
       changes.push_back(whatif::parallel_use(how, groups->model(plan.tp), static_cast<int>(replicas),
                                              groups->members_in_node(plan.tp)));
       p = &together.emplace(out.text, analysis::predict(*baseline, changes)).first->second;

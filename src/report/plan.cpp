@@ -34,7 +34,7 @@ std::string head(const PlanReport& r, const TextStyle& style) {
 }
 
 std::string table_of(const PlanReport& r, std::size_t most, const TextStyle& style) {
-  TextTable table({{"plan", Align::kLeft, true},
+  TextTable table({{"plan", Align::kLeft},
                    {.header = "GPUs", .drop = 5},
                    {"ms"},
                    {.header = "10 % .. 90 %", .drop = 2},

@@ -58,6 +58,7 @@ struct PlanOptions {
   std::string gpu;                      ///< another GPU for all of them; empty: the trace's
   std::optional<double> memory_gb;      ///< of a GPU; nothing: the device's
   std::optional<double> usd_per_hour;   ///< of a GPU; nothing: the device's
+  std::vector<whatif::Use> changes = {};  ///< every GPU makes, in front of the plan's own
 };
 
 /// One GPU of a plan's pipeline.
