@@ -1,136 +1,123 @@
 #!/usr/bin/env python3
-"""Plans against measured jobs: steps and peak memory that `foretrace scale --plan` predicts from one GPU's trace.
+"""Parallel jobs predicted from the trace of one GPU, against measured ones: step and peak memory of the fullest rank.
 
-    tools/plan_accuracy.py [--set jobs|published] [--binary build/foretrace] [--more FOLDER] [--verbose]
+    tools/plan_accuracy.py [FOLDER] [--collectives FILE] [--measured] [--case NAME]
 
-jobs: $FORETRACE_TRUTH/h200-parallel, and folders of the same form given with --more: the trace of one rank running alone beside the
-others, against every case of the same world. published: $FORETRACE_PUBLIC/parallel/training-steps.csv.gz, from decoders of the same
-width recorded on another GPU (--decoders FOLDER).
+FOLDER (default: $FORETRACE_TRUTH/h200-parallel) holds rows by rank in `truth*.jsonl`, traces `<model>.<tag>.solo.w<world>.r0.json.gz` of
+ranks that run side by side without communication, and `collectives.jsonl` unless another file is named. A row counts by its distance to the
+median; where its p90 - p10 exceeds 5 % of that, by its distance to [p10, p90]. With --measured the predictions also know the step of the
+ranks side by side as it was measured without the profiler. Without such a folder there is nothing to judge (exit code 77).
 """
 
 import argparse
-import csv
-import gzip
-import json
 import os
-import re
-import statistics
-import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from statistics import mean, median
 
-ROOT = Path(__file__).resolve().parents[1]
-# What is reported and not judged: DTensor's dispatch on the CPU, and pipelines of one sample in a micro-batch.
-NOT_JUDGED = re.compile(r"tpd|pp8")
-QUIET = 0.05  # of the median between the 10th and 90th percentile: a noisier row counts by its distance to them
+from gates import FORETRACE, ask
+from truth import json_lines
 
-
-def plan_of(case: str, world: int) -> tuple[str, list[str]] | None:
-    """The plan and the changes that a case of measure/parallel.py is."""
-    kind, *changes = case.split("/")
-    whatifs = {"bs2": "batch:x=2", "bsh": "batch:x=0.5"}
-    extra = [whatifs[c] for c in changes if c in whatifs]
-    if any(c not in (*whatifs, "ckpt") for c in changes):
-        return None
-    tail = ",recompute=full" if "ckpt" in changes else ""
-    simple = {"solo": "", "ddp": f"dp={world}", "fsdp": f"fsdp={world},param-dtype=bf16,reduce-dtype=fp32",
-              "tp": f"tp={world},vocab=replicated", "tpd": f"tp={world},sequence=1", "cp": f"cp={world},kind=ulysses,reduce=0",
-              "ep": f"ep={world},reduce=0", "tp2dp": f"tp=2,dp={world // 2},vocab=replicated",
-              "tp2fsdp": f"tp=2,fsdp={world // 2},vocab=replicated,param-dtype=bf16,reduce-dtype=fp32"}
-    if kind in simple:
-        return (simple[kind] + tail).lstrip(","), extra
-    found = re.fullmatch(r"(pp|il|gp)(2dp)?(\d+)", kind)
-    if not found:
-        return None
-    schedule = {"pp": "", "il": ",schedule=interleaved,chunks=2", "gp": ",schedule=gpipe"}[found[1]]
-    stages = 2 if found[2] else world
-    data = f",dp={world // 2}" if found[2] else ""
-    return f"pp={stages}{data},microbatches={found[3]}{schedule}{tail}", extra
-
-
-def ask(binary: str, trace: Path, network: list[str], plan: str, more: list[str]) -> dict:
-    command = [binary, "scale", str(trace), *more, "--plan", plan, "--json", "--quiet", *network]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    if not run.stdout:
-        return {"declined": run.stderr.strip()}
-    answer = json.loads(run.stdout)
-    if "predictions" not in answer:
-        return {"declined": answer.get("error", {}).get("message", run.stdout)}
-    return answer["predictions"][0]
+QUIET_PCT = 5.0  # a row whose p90 - p10 is below this counts by its median
+FSDP = "param_dtype=bf16,reduce_dtype=fp32,{n}"
+# What a case is, as what-ifs on the trace of one GPU; {w}: ranks, {h}: half of them, {n}: the network's parameters.
+CASES: list[tuple[str, list[str]]] = [
+    ("ddp", ["ddp:workers={w},{n}"]),
+    ("ddp/bs2", ["batch:x=2", "ddp:workers={w},{n}"]),
+    ("ddp/ckpt", ["checkpoint", "ddp:workers={w},{n}"]),
+    ("fsdp", ["fsdp:workers={w}," + FSDP]),
+    ("fsdp/ckpt", ["checkpoint", "fsdp:workers={w}," + FSDP]),
+    ("tp", ["tp:size={w},vocab=replicated,{n}"]),
+    ("tp/bs2", ["batch:x=2", "tp:size={w},vocab=replicated,{n}"]),
+    ("tp/ckpt", ["checkpoint", "tp:size={w},vocab=replicated,{n}"]),
+    ("tp2dp", ["tp:size=2,vocab=replicated,{n}", "ddp:workers={h},{n}"]),
+    ("tp2fsdp", ["tp:size=2,vocab=replicated,{n}", "fsdp:workers={h}," + FSDP]),
+    ("cp", ["cp:size={w},kind=ulysses,reduce=0,{n}"]),
+    ("ep", ["ep:size={w},reduce=0,{n}"]),
+]
+# The same as plans: those with a pipeline only a plan can say; --plans asks for all of them that way.
+PLANS: dict[str, str] = {
+    "ddp": "dp={w}", "ddp/ckpt": "dp={w},recompute=full",
+    "fsdp": "fsdp={w},param-dtype=bf16,reduce-dtype=fp32", "fsdp/ckpt": "fsdp={w},param-dtype=bf16,reduce-dtype=fp32,recompute=full",
+    "tp": "tp={w},vocab=replicated", "tp/ckpt": "tp={w},vocab=replicated,recompute=full", "tp2dp": "tp=2,dp={h},vocab=replicated",
+    "tp2fsdp": "tp=2,fsdp={h},vocab=replicated,param-dtype=bf16,reduce-dtype=fp32", "cp": "cp={w},kind=ulysses,reduce=0",
+    "ep": "ep={w},reduce=0", "pp4": "pp={w},microbatches=4", "pp8": "pp={w},microbatches=8",
+    "gp4": "pp={w},microbatches=4,schedule=gpipe", "il4": "pp={w},microbatches=4,schedule=interleaved",
+    "il8": "pp={w},microbatches=8,schedule=interleaved", "pp2dp4": "pp=2,dp={h},microbatches=4",
+}
+NOT_JUDGED = {"pp8"}  # micro-batches of one sample: launches alone
 
 
-def job_rows(folder: Path):
-    """World, case, and the rows of its ranks."""
-    rows: dict[tuple, list[dict]] = {}
-    for path in sorted(folder.glob("truth*.jsonl")):
-        for line in path.read_text().splitlines():
-            row = json.loads(line)
-            if not row.get("error"):
-                rows.setdefault((row["model"], row["world"], row["case"]), []).append(row)
-    return rows
+def error_pct(predicted: float, low: float, middle: float, high: float) -> float:
+    """Signed, in percent of the median."""
+    if 100 * (high - low) <= QUIET_PCT * middle:
+        return 100 * (predicted / middle - 1)
+    return 100 * (max(0.0, predicted - high) - max(0.0, low - predicted)) / middle
 
 
-def time_error(predicted: float, ranks: list[dict]) -> float:
-    slow = max(ranks, key=lambda r: r["median_ms"])
-    low, median, high = slow["p10_ms"], slow["median_ms"], slow["p90_ms"]
-    if high - low <= QUIET * median:
-        return predicted / median - 1
-    nearest = min(max(predicted, low), high)
-    return predicted / nearest - 1
+def jobs(rows: Iterable[dict]) -> dict[tuple[str, int, str, str], list[dict]]:
+    """Rows of all ranks, by model, world, case and tag."""
+    found: dict[tuple[str, int, str, str], list[dict]] = {}
+    for row in rows:
+        if "error" not in row:
+            found.setdefault((row["model"], row["world"], row["case"], row["tag"]), []).append(row)
+    return found
 
 
-def jobs(args) -> list[dict]:
-    folders = [Path(os.environ["FORETRACE_TRUTH"]) / "h200-parallel", *map(Path, args.more)]
-    out = []
-    for folder in folders:
-        collectives = next(f for f in [folder / "collectives.jsonl", folders[0] / "collectives.jsonl"] if f.exists())
-        for (model, world, case), ranks in sorted(job_rows(folder).items()):
-            trace = folder / f"{model}.inside.solo.w{world}.r0.json.gz"
-            asked = plan_of(case, world)
-            if asked is None or not trace.exists():
-                continue
-            answer = ask(args.binary, trace, ["--collectives", str(collectives)], asked[0], asked[1])
-            row = {"name": f"{model} w{world} {case}", "measured": max(r["median_ms"] for r in ranks),
-                   "judged": not NOT_JUDGED.match(case) and case != "solo"}
-            if "declined" in answer:
-                row["declined"] = answer["declined"]
-            else:
-                peak = max(r["peak_bytes"] for r in ranks)
-                row |= {"predicted": answer["ms"], "error": time_error(answer["ms"], ranks),
-                        "memory": (answer["peak_bytes"] or 0) / peak - 1}
-            out.append(row)
-    return out
-
-
-def show(rows: list[dict]) -> None:
-    for r in rows:
-        if "declined" in r:
-            print(f"{r['name']:42} {r['measured']:10.1f}  declined: {r['declined'].splitlines()[0][:100]}")
-            continue
-        memory = f"{100 * r['memory']:+7.1f} %" if r.get("memory") is not None else "      -"
-        print(f"{r['name']:42} {r['measured']:10.1f} {r['predicted']:10.1f} {100 * r['error']:+7.1f} % {memory}"
-              f"{'' if r['judged'] else '  (not judged)'}")
-    judged = [r for r in rows if r["judged"] and "declined" not in r]
-    if not judged:
-        return
-    errors = [abs(r["error"]) for r in judged]
-    print(f"{len(judged)} rows judged: time {100 * statistics.mean(errors):.1f} % mean, {100 * statistics.median(errors):.1f} median, "
-          f"{100 * max(errors):.1f} max; {sum('declined' in r for r in rows)} declined")
-    memory_errors = [abs(r["memory"]) for r in judged if r.get("memory") is not None]
-    if memory_errors:
-        print(f"memory {100 * statistics.mean(memory_errors):.1f} % mean, {100 * max(memory_errors):.1f} max over {len(memory_errors)}")
+def step_of(ranks: list[dict]) -> tuple[float, float, float]:
+    low, middle, high = (median(r[key] for r in ranks) for key in ("p10_ms", "median_ms", "p90_ms"))
+    return low, middle, high
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--binary", default=str(ROOT / "build/foretrace"))
-    parser.add_argument("--set", choices=["jobs", "published"], default="jobs")
-    parser.add_argument("--more", action="append", default=[], help="another folder of rows and solo traces")
-    args = parser.parse_args()
-    if "FORETRACE_TRUTH" not in os.environ:
-        print("FORETRACE_TRUTH is not set: nothing to compare with", file=sys.stderr)
-        return 0
-    show(jobs(args))
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(os.environ.get("FORETRACE_TRUTH", "")) / "h200-parallel")
+    parser.add_argument("--collectives", type=Path)
+    parser.add_argument("--measured", action="store_true")
+    parser.add_argument("--plans", action="store_true", help="every case as a plan, not only pipelines")
+    parser.add_argument("--case", action="append", help="only this case; may be repeated")
+    options = parser.parse_args()
+    folder: Path = options.folder
+    files = sorted(folder.glob("truth*.jsonl"))
+    if not files:
+        print(f"{folder}: no measured jobs")
+        return 77
+    measured = jobs(row for file in files for row in json_lines(file))
+    steps: list[float] = []
+    peaks: list[float] = []
+    print(f"{'model':6} {'case':10} {'ranks':>5} {'measured':>9} {'predicted':>9} {'error':>7}   {'peak GB':>7} {'predicted':>9} {'error':>7}")
+    uses = dict(CASES)
+    for (model, world, case, tag), ranks in sorted(measured.items()):
+        as_plan = case in PLANS and (options.plans or case not in uses)
+        if not (case in uses or as_plan) or (options.case and case not in options.case):
+            continue
+        trace = folder / f"{model}.{tag}.solo.w{world}.r0.json.gz"
+        network = f"collectives={options.collectives or folder / 'collectives.jsonl'},collectives_tag={tag}"
+        asked = [use.format(w=world, h=world // 2, n=network) for use in uses.get(case, [])]
+        alone = measured.get((model, world, "solo", tag))
+        known = ["--measured-ms", str(step_of(alone)[1])] if options.measured and alone else []
+        if as_plan:
+            file = str(options.collectives or folder / "collectives.jsonl")
+            answer = ask(FORETRACE, "scale", str(trace), "--plan", PLANS[case].format(w=world, h=world // 2), "--collectives", file,
+                         "--collectives-tag", tag, *known)
+        else:
+            answer = ask(FORETRACE, "whatif", str(trace), *asked, *(["--stack"] if len(asked) > 1 else []), *known)
+        found = answer.get("predictions", [{}])[-1]
+        if "ms" not in found:
+            print(f"{model:6} {case:10} {world:5} {answer.get('error') or found.get('declined') or found}")
+            continue
+        low, middle, high = step_of(ranks)
+        full = max(r["peak_bytes"] for r in ranks)
+        step = error_pct(found["ms"], low, middle, high)
+        peak = 100 * (found["peak_bytes"] / full - 1)
+        if case not in NOT_JUDGED:
+            steps.append(abs(step))
+            peaks.append(abs(peak))
+        print(f"{model:6} {case:10} {world:5} {middle:9.2f} {found['ms']:9.2f} {step:+6.1f}%   {full / 1e9:7.2f} "
+              f"{found['peak_bytes'] / 1e9:9.2f} {peak:+6.1f}%")
+    if steps:
+        print(f"step: mean {mean(steps):.1f} %, most {max(steps):.1f} %; peak: mean {mean(peaks):.1f} %, most {max(peaks):.1f} %")
     return 0
 
 

@@ -38,6 +38,17 @@ std::string samples_text(const WhatIfReport& r, const whatif::Prediction& p) {
   return rate ? fmt::format("{:.1f} ({:.2f} x)", *rate, p.gain()) : times(p.gain());
 }
 
+// What a step of several GPUs is a step of.
+std::string job_text(const WhatIfReport& r, const whatif::Prediction& p) {
+  const double samples = p.samples * p.replicas;
+  const std::string batch =
+      r.batch ? fmt::format("{:g} samples, {:.1f} per second", *r.batch * samples,
+                            *r.batch * samples * 1e9 / static_cast<double>(std::max<Ns>(1, p.step)))
+              : fmt::format("{:g} times the samples and tokens of the traced one", samples);
+  return fmt::format("{}: {} GPUs, {} of the model; a step of the whole job is of {}", p.whatif, p.workers,
+                     p.replicas == 1 ? "one replica" : fmt::format("{} replicas", p.replicas), batch);
+}
+
 // A batch that is rounded up would no longer fit.
 std::string rounded_down(double factor) {
   const double unit = factor >= 1 ? 0.01 : 0.0001;
@@ -136,6 +147,9 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
     for (const std::string& note : p.not_modelled) notes += text_line("- " + note, style, 4);
     missing.emplace_back(p.whatif, std::move(notes));
   }
+  for (const whatif::Prediction& p : r.predictions) {
+    if (p.declined.empty() && p.workers > 1) out += paragraph(job_text(r, p), style);
+  }
   for (const auto& [factor, names] : by_text(largest)) {
     out += paragraph(
         fmt::format("{}: the largest batch that fits into the GPU's memory is {} times the traced one", names, factor),
@@ -161,6 +175,8 @@ std::string to_json(const WhatIfReport& r, const search::Optimized* plan) {
     }
     write_times(json, p).member("speedup", p.speedup).member("samples", p.samples).member("gain", p.gain());
     json.member("samples_per_s", samples_per_second(r, p));
+    json.member("workers", p.workers).member("replicas", p.replicas);
+    json.member_ms("communication_ms", p.communication).member_ms("exposed_comm_ms", p.exposed_communication);
     json.member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes);
     json.member("reserved_bytes", p.reserved_bytes).member("fits", p.fits);
     write_peak_parts(json, p.peak_parts);

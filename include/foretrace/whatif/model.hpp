@@ -110,8 +110,9 @@ struct Model {
   /// Of log time, by family: what carrying kernels over to another GPU left uncertain. 0 on the GPU of the trace.
   std::array<double, work::kFamilies> moved_sigma = {};
   std::optional<Interference> interference;  ///< set by what-ifs that add communication
-  int workers = 1;                           ///< as set by them, and
-  std::size_t buckets = 0;                   ///< in how many buckets they reduce gradients
+  int replicas = 1;                          ///< of the model, each with a batch of its own, as set by them; and
+  int workers = 1;                           ///< GPUs of all replicas together
+  std::size_t buckets = 0;                   ///< in how many buckets gradients are reduced
   bool validated = true;  ///< whether everything applied so far has truth rows (docs/internals/accuracy.md)
   /// What takes the CPU `us` at speed 1 takes this step's CPU.
   [[nodiscard]] Ns cpu_time(double us, host::CpuPhase phase) const {

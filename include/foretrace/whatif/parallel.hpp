@@ -61,6 +61,13 @@ struct Parallelism {
   bool ring_steps = false;  ///< collectives as the steps of their ring (at most kMostSteps tasks each), not as one task
   /// P3: CPU time of the sending thread per slice; default: that of DDP's hook for a gradient. Sent from Python it is 0.4 ms.
   std::optional<double> send_us = {};
+  /// FSDP: parameters are gathered in this type, and computed with in it; gradients are reduced in that one. Nothing: as the
+  /// step has them, and as parameters are gathered.
+  std::optional<work::Dtype> param_dtype = {}, reduce_dtype = {};
+  bool reshard = true;     ///< FSDP: a unit is let go behind its forward pass and gathered again for backward
+  int prefetch = 0;        ///< FSDP: units gathered ahead of their use; 0: one in backward, as PyTorch does by itself
+  int shard = 0;           ///< FSDP: GPUs that divide one copy of the model (HSDP); 0: all of them
+  bool cpu_offload = false;  ///< FSDP: shards, their gradients and the update live on the host
   bool flat = false;       ///< FSDP: a unit is one flat tensor (FullyShardedDataParallel), never copied in or out
   bool priorities = true;  ///< P3: false sends whole gradients, first come, first served
   double cycle_ms = 1;     ///< Horovod: how often the buffer is looked at
@@ -80,7 +87,9 @@ struct ParallelChoice {
   std::string parallel = "ddp", compress = "none";
   std::optional<double> bucket_mb = {}, slice_mb = {}, slow_worker = {}, cycle_ms = {}, send_us = {};
   std::optional<double> ratio = {};  ///< share of elements top-k and DGC send
-  std::optional<std::int64_t> servers = {}, rank = {};
+  std::optional<std::int64_t> servers = {}, rank = {}, prefetch = {}, shard = {};
+  std::string param_dtype = {}, reduce_dtype = {};  ///< "bf16", "fp16", "fp32"; empty: as the step has it
+  bool reshard = true, cpu_offload = false;
   bool ring_steps = false;
   bool priorities = true;
   bool flat = false;  ///< FSDP of the first kind

@@ -7,7 +7,7 @@ namespace {
 const Registered kRegistered(scheme_whatif(
     {.name = "fsdp",
      .about = "fully sharded data parallel (ZeRO 3): parameters gathered before use, gradients reduce-scattered",
-     .parameters = {version_parameter()},
+     .parameters = sharded_parameters(),
      .assumes = "every repeated block is a unit of its own",
      .source = "PyTorch fully_shard; ZeRO",
      .code = "for block in model.layers: fully_shard(block)",

@@ -7,7 +7,7 @@ namespace {
 const Registered kRegistered(scheme_whatif(
     {.name = "zero3",
      .about = "ZeRO stage 3, which is fsdp: parameters, gradients and optimizer states divided among N workers",
-     .parameters = {version_parameter()},
+     .parameters = sharded_parameters(),
      .assumes = "every repeated block is a unit of its own",
      .source = "ZeRO (Rajbhandari et al. 2020), stage 3; PyTorch fully_shard",
      .code = "for block in model.layers: fully_shard(block)",

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,9 @@ class Builder {
   bool communicates_ = false;
 };
 
+/// What fully sharded workers gather of a unit's parameters is called.
+inline constexpr const char* kGatherOfUnit = "all-gather of a unit";
+
 /// The buckets asked for. An explicit plan must be one of these gradients.
 BucketPlan plan_of(const Gradients& gradients, const Parallelism& how);
 
@@ -100,6 +104,10 @@ struct Compressed {
 };
 Compressed compress(const Builder& builder, const Bucket& bucket);
 
+/// Collectives among GPUs that are `group` apart, one of each group: over the level between nodes where a group fills a node.
+/// The cluster must outlive it.
+std::shared_ptr<const hardware::CollectiveModel> across_groups(const Cluster& cluster, int group);
+
 // The schemes.
 Status apply_ddp(Builder& b);
 Status apply_fsdp(Builder& b);
@@ -113,8 +121,8 @@ Status apply_horovod(Builder& b);
 // Parts of schemes that divide what each worker keeps.
 /// The update of a share: its kernels work on 1/N of the elements.
 void share_update(Builder& b);
-/// States live in 1/N of the memory, and so do gradients and parameters where those are divided too; of these `largest_unit` twice whole.
-void share_memory(Builder& b, bool gradients, bool parameters, std::int64_t largest_unit);
+/// Optimizer states live in 1/N of the memory, and so do gradients where those are divided too.
+void share_memory(Builder& b, bool gradients);
 
 /// DDP's frame, shared by the schemes that reduce buckets: buffers are broadcast before forward, each gradient is copied into its
 /// bucket, and behind backward each bucket is waited for.

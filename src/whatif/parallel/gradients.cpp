@@ -126,16 +126,82 @@ void place(const Graph& g, Gradients& out, std::uint32_t cpu_lane, const std::ve
   }
 }
 
+bool was_changed(const Model& m, Changes what) {
+  return std::any_of(m.applied.begin(), m.applied.end(), [&](const Model::Applied& a) { return a.changes == what; });
+}
+
+// The kernel behind which a gradient is there, in every run of it that earlier changes made.
+class Runs {
+ public:
+  Runs(const Model& m, std::uint32_t stream) : m_(m), tasks_(m.works.size()) {
+    const GraphLane& lane = m.graph.lanes[stream];
+    for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
+      if (const std::uint32_t row = m.works.row_of(t); row != kNone && m.graph.phase[t] == Phase::kBackward)
+        tasks_[row].push_back(t);
+    }
+  }
+
+  [[nodiscard]] std::vector<std::uint32_t> of(std::uint32_t task) const {
+    const std::uint32_t row = task == kNone ? kNone : m_.works.row_of(task);
+    if (row == kNone || tasks_[row].empty()) return {task};
+    const std::vector<std::uint32_t>& all = tasks_[row];
+    const std::size_t each = std::max<std::size_t>(1, m_.works[row].kernels);
+    std::vector<std::uint32_t> out;
+    const auto at = static_cast<std::size_t>(std::find(all.begin(), all.end(), task) - all.begin());
+    for (std::size_t i = at % each; i < all.size(); i += each) out.push_back(all[i]);
+    return out.empty() ? std::vector<std::uint32_t>{task} : out;
+  }
+
+ private:
+  const Model& m_;
+  std::vector<std::vector<std::uint32_t>> tasks_;  // of the main stream, by row of works
+};
+
+// The same gradient where its kernel runs again.
+Gradient at_copy(const Graph& g, const Gradient& gradient, std::uint32_t task) {
+  if (task == gradient.gpu || !g.launch[task].valid() || !g.launch[gradient.gpu].valid()) return gradient;
+  Gradient copy = gradient;
+  const std::uint32_t call = g.launch[task].value;
+  const std::uint32_t was = g.launch[gradient.gpu].value;
+  const std::uint32_t behind = gradient.cpu > was && g.lane[gradient.cpu] == g.lane[was] ? gradient.cpu - was : 0;
+  copy.gpu = task;
+  copy.cpu = std::min(call + behind, g.lanes[g.lane[call]].end - 1);
+  copy.side.clear();
+  return copy;
+}
+
+// Blocks that a change repeated have gradients of their own; where it repeated the whole pass, the last one completes them.
+void include_copies(const Model& m, Gradients& out) {
+  const bool deeper = was_changed(m, Changes::kDepth);
+  const bool passes = was_changed(m, Changes::kAccumulation);
+  if (!deeper && !passes) return;
+  const Runs runs(m, out.stream);
+  std::vector<std::vector<std::uint32_t>> of;
+  std::size_t fewest = SIZE_MAX;
+  for (const Gradient& gradient : out.list) {
+    of.push_back(runs.of(gradient.gpu));
+    fewest = std::min(fewest, of.back().size());
+  }
+  out.passes = passes ? fewest : 1;
+  std::vector<Gradient> list;
+  for (std::size_t i = 0; i < out.list.size(); ++i) {
+    const std::size_t copies = deeper ? std::max<std::size_t>(1, of[i].size() / out.passes) : 1;
+    for (std::size_t k = of[i].size() - std::min(copies, of[i].size()); k < of[i].size(); ++k) {
+      list.push_back(of[i][k] == kNone ? out.list[i] : at_copy(m.graph, out.list[i], of[i][k]));
+    }
+  }
+  std::stable_sort(list.begin(), list.end(), [](const Gradient& a, const Gradient& b) { return a.cpu < b.cpu; });
+  out.list = std::move(list);
+}
+
 // GPUs that divide a replica have a part of its gradients each; how much in all is known, of single ones it is taken to be equal.
-void divide_among_gpus(const Model& m, std::vector<Ready>& ready) {
-  const bool divided = std::any_of(m.applied.begin(), m.applied.end(),
-                                   [](const Model::Applied& a) { return a.changes == Changes::kWorkers; });
+void divide_among_gpus(const Model& m, Gradients& out) {
   double all = 0;
-  for (const Ready& r : ready) all += static_cast<double>(r.elements);
-  if (!divided || all <= 0 || m.parameter_elements <= 0) return;
+  for (const Gradient& g : out.list) all += static_cast<double>(g.elements);
+  if (!was_changed(m, Changes::kWorkers) || all <= 0 || m.parameter_elements <= 0) return;
   const double share = std::min(1.0, static_cast<double>(m.parameter_elements) / all);
-  for (Ready& r : ready)
-    r.elements = std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(r.elements) * share));
+  for (Gradient& g : out.list)
+    g.elements = std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(g.elements) * share));
 }
 
 }  // namespace
@@ -193,7 +259,6 @@ Result<Gradients> find_gradients(const Model& m) {
     }
     out.guessed = "when each gradient is ready: the trace does not show them, they are spread evenly over backward";
   }
-  divide_among_gpus(m, ready);
   place(g, out, cpu_lane, ready);
   // One launch for the whole pass (a CUDA graph): when a gradient is ready, the GPU's tasks tell.
   const bool one_launch = !backward.empty() && std::all_of(backward.begin(), backward.end(), [&](std::uint32_t t) {
@@ -203,6 +268,8 @@ Result<Gradients> find_gradients(const Model& m) {
     out.list[i].gpu = backward[(i + 1) * backward.size() / out.list.size() - 1];
     out.list[i].side.clear();
   }
+  if (!one_launch) include_copies(m, out);
+  divide_among_gpus(m, out);
   for (const Gradient& gradient : out.list) out.elements += gradient.elements;
 
   out.backward_cpu = out.list.back().cpu;

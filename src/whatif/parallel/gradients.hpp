@@ -26,6 +26,7 @@ struct Gradients {
   std::uint32_t stream = 0;            ///< graph lane of the main stream
   std::uint32_t backward_cpu = kNone;  ///< the last CPU task of backward on its thread
   std::uint32_t backward_gpu = kNone;  ///< the last task backward put on the main stream
+  std::size_t passes = 1;              ///< forward and backward passes that earlier changes cut the step into
   std::string guessed;                 ///< what the trace does not show; empty when it shows all
   [[nodiscard]] std::int64_t bytes() const { return elements * bytes_per_element; }
   [[nodiscard]] std::int64_t bytes(std::uint32_t i) const { return list[i].elements * bytes_per_element; }

@@ -16,6 +16,15 @@ using hardware::Collective;
 
 namespace {
 
+// The level between nodes as a network of its own, with the part of it that each of a node's GPUs gets.
+hardware::Fabric between_nodes(const hardware::Fabric& fabric) {
+  hardware::Fabric outer = fabric;
+  outer.levels.erase(outer.levels.begin());
+  if (outer.levels[0].per_node) outer.levels[0].gbs /= fabric.gpus_per_node;
+  outer.gpus_per_node = 1;
+  return outer;
+}
+
 // What one bucket's part costs at each level of the network.
 class Levels {
  public:
@@ -46,20 +55,18 @@ class Levels {
   int per_node = 1, nodes = 1;
 
  private:
-  // The level between nodes as a network of its own, with the part of it that each of K groups gets.
-  static hardware::Fabric between_nodes(const hardware::Fabric& fabric) {
-    hardware::Fabric outer = fabric;
-    outer.levels.erase(outer.levels.begin());
-    if (outer.levels[0].per_node) outer.levels[0].gbs /= fabric.gpus_per_node;
-    outer.gpus_per_node = 1;
-    return outer;
-  }
-
   const hardware::CollectiveModel* whole_ = nullptr;  // measured collectives: of groups of either size
   std::unique_ptr<hardware::FabricCollectives> outer_;
 };
 
 }  // namespace
+
+std::shared_ptr<const hardware::CollectiveModel> across_groups(const Cluster& cluster, int group) {
+  const auto* model = dynamic_cast<const hardware::FabricCollectives*>(cluster.collectives);
+  const std::shared_ptr<const hardware::CollectiveModel> whole(cluster.collectives, [](const auto*) {});
+  if (model == nullptr || model->fabric().levels.size() < 2 || group < model->fabric().gpus_per_node) return whole;
+  return std::make_shared<hardware::FabricCollectives>(between_nodes(model->fabric()));
+}
 
 Status apply_blueconnect(Builder& b) {
   FORETRACE_TRY(const Levels levels, Levels::of(b.cluster));

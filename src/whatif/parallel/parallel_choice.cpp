@@ -6,6 +6,15 @@
 
 namespace foretrace::whatif {
 
+namespace {
+
+std::optional<work::Dtype> type_named(const std::string& name) {
+  if (name.empty() || name == "as_is") return std::nullopt;
+  return name == "bf16" ? work::Dtype::kBf16 : name == "fp16" ? work::Dtype::kFp16 : work::Dtype::kFp32;
+}
+
+}  // namespace
+
 Result<Parallelism> make_parallelism(const ParallelChoice& choice) {
   Parallelism s;
   FORETRACE_TRY(s.scheme, parse_scheme(choice.parallel));
@@ -42,6 +51,12 @@ Result<Parallelism> make_parallelism(const ParallelChoice& choice) {
   s.slow_worker = choice.slow_worker.value_or(1);
   s.priorities = choice.priorities;
   s.flat = choice.flat;
+  s.param_dtype = type_named(choice.param_dtype);
+  s.reduce_dtype = type_named(choice.reduce_dtype);
+  s.reshard = choice.reshard;
+  s.prefetch = static_cast<int>(choice.prefetch.value_or(0));
+  s.shard = static_cast<int>(choice.shard.value_or(0));
+  s.cpu_offload = choice.cpu_offload;
   s.ratio = choice.ratio.value_or(s.ratio);
   s.rank = static_cast<int>(choice.rank.value_or(s.rank));
   return s;

@@ -104,14 +104,40 @@ Parameter servers_parameter() {
   return count("servers", "parameter servers on machines of their own; 0: one beside each worker", "0", -1);
 }
 
-Parameter version_parameter() {
-  Parameter version = text("version", "2: fully_shard; 1: FullyShardedDataParallel, with flat parameters", "2");
-  version.choices = {"2", "1"};
-  return version;
+std::vector<Parameter> sharded_parameters() {
+  const auto choice = [](std::string name, std::string about, std::string otherwise, std::vector<std::string> choices) {
+    Parameter p = text(std::move(name), std::move(about), std::move(otherwise));
+    p.choices = std::move(choices);
+    return p;
+  };
+  return {
+      choice("version", "2: fully_shard; 1: FullyShardedDataParallel, with flat parameters", "2", {"2", "1"}),
+      choice("param_dtype", "the type that parameters are gathered in and computed with, without autocast; default: as they are",
+             "as_is", {"as_is", "bf16", "fp16", "fp32"}),
+      choice("reduce_dtype", "the type that gradients are reduced in; default: that of the parameters", "as_is",
+             {"as_is", "bf16", "fp16", "fp32"}),
+      choice("reshard", "0: gathered parameters stay until backward (reshard_after_forward=False)", "1", {"1", "0"}),
+      count("prefetch", "units gathered ahead of their use; default: one, in backward", "0", -1),
+      count("shard", "GPUs that divide one copy of the model, replicas beside it (HSDP); default: all", "0", -1),
+      choice("cpu_offload", "1: shards and their update live on the host", "0", {"0", "1"})};
 }
 
 std::string sharded_code(const Parameters& p, bool /*training*/) {
-  return p.text("version") == "1" ? "model = FullyShardedDataParallel(model, auto_wrap_policy=…)" : std::string();
+  if (p.text("version") == "1") return "model = FullyShardedDataParallel(model, auto_wrap_policy=…)";
+  const auto type = [](const std::string& t) {
+    return t == "bf16" ? "torch.bfloat16" : t == "fp16" ? "torch.float16" : "torch.float32";
+  };
+  std::string policy;
+  for (const char* const name : {"param_dtype", "reduce_dtype"}) {
+    if (p.text(name) == "as_is") continue;
+    policy += fmt::format("{}{}={}", policy.empty() ? "" : ", ", name, type(p.text(name)));
+  }
+  std::string more;
+  if (!policy.empty()) more += fmt::format(", mp_policy=MixedPrecisionPolicy({})", policy);
+  if (p.text("reshard") == "0") more += ", reshard_after_forward=False";
+  if (p.number("shard") > 0) more += ", mesh=init_device_mesh(\"cuda\", (replicas, shard))";
+  if (p.text("cpu_offload") == "1") more += ", offload_policy=CPUOffloadPolicy()";
+  return more.empty() ? std::string() : fmt::format("for block in model.layers: fully_shard(block{})", more);
 }
 
 Parameter slice_mb_parameter(std::string about, std::string otherwise) {
@@ -132,6 +158,12 @@ ParallelChoice choice_of(const Parameters& p, std::string parallel) {
   c.ring_steps = p.text("ring_steps") == "on";
   c.priorities = p.text("priorities") != "off";
   c.flat = p.text("version") == "1";
+  if (p.given("param_dtype")) c.param_dtype = p.text("param_dtype");
+  if (p.given("reduce_dtype")) c.reduce_dtype = p.text("reduce_dtype");
+  if (p.given("reshard")) c.reshard = p.text("reshard") == "1";
+  if (p.given("prefetch")) c.prefetch = static_cast<std::int64_t>(p.number("prefetch"));
+  if (p.given("shard")) c.shard = static_cast<std::int64_t>(p.number("shard"));
+  if (p.given("cpu_offload")) c.cpu_offload = p.text("cpu_offload") == "1";
   return c;
 }
 

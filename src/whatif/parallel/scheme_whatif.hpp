@@ -15,7 +15,8 @@ std::vector<Parameter> cluster_parameters();
 /// Those of single schemes.
 Parameter bucket_mb_parameter();
 Parameter servers_parameter();
-Parameter version_parameter();
+/// Of schemes that divide parameters: version, param_dtype, reduce_dtype, reshard, prefetch, shard, cpu_offload.
+std::vector<Parameter> sharded_parameters();
 /// WhatIf::code_for of schemes that shard parameters.
 std::string sharded_code(const Parameters& parameters, bool training);
 

@@ -117,13 +117,6 @@ Status apply_parallelism(Model& model, Draft& draft, const Parallelism& how, con
     slow_down(draft, model.graph, how.slow_worker);
     return {};
   }
-  for (const Model::Applied& before : model.applied) {
-    if (before.changes != Changes::kDepth) continue;
-    return fail(ErrorCode::kDeclined,
-                fmt::format("the trace shows no gradients of the blocks that {} adds, so they cannot "
-                            "be reduced",
-                            before.whatif));
-  }
   FORETRACE_TRY(const Gradients gradients, find_gradients(model));
   FORETRACE_TRY_VOID(check_plan(how.buckets, gradients));
   // Workers differ by what a GPU's steps differ by; the slowest of them sets the pace.
@@ -132,6 +125,7 @@ Status apply_parallelism(Model& model, Draft& draft, const Parallelism& how, con
   Builder builder(model, draft, gradients, how, cluster);
   FORETRACE_TRY_VOID(entry->apply(builder));
   model.workers *= cluster.workers;
+  model.replicas *= cluster.workers;
   model.buckets = plan_of(gradients, how).size();
   if (!gradients.guessed.empty()) model.not_modelled.push_back(gradients.guessed);
   if (how.slow_worker == 1) model.not_modelled.emplace_back("workers that differ by more than a GPU's typical spread");

@@ -18,19 +18,14 @@ void share_update(Builder& b) {
   }
 }
 
-void share_memory(Builder& b, bool gradients, bool parameters, std::int64_t largest_unit) {
+void share_memory(Builder& b, bool gradients) {
   if (!b.m.memory) return;
   const std::int64_t n = b.cluster.workers;
-  const std::int64_t p = b.gradients.bytes();
   memory::Curve& c = *b.m.memory;
   // What is there throughout: parameters first, the rest is the optimizer's.
-  const std::int64_t states = std::max<std::int64_t>(0, c.start_bytes - p);
+  const std::int64_t states = std::max<std::int64_t>(0, c.start_bytes - b.gradients.bytes());
   c.start_bytes -= states - states / n;
   c.state_bytes /= n;
-  if (parameters) {
-    c.start_bytes += p / n - p + 2 * largest_unit;
-    c.parameter_bytes = c.parameter_bytes / n + 2 * largest_unit;
-  }
   if (!gradients) return;
   for (memory::Block& block : c.blocks) {
     if (block.kind == memory::Kind::kGradient) block.bytes /= n;
@@ -81,7 +76,7 @@ Status apply_zero1(Builder& b) {
   FORETRACE_TRY_VOID(update_follows_backward(b));
   FORETRACE_TRY_VOID(apply_ddp(b));
   share_update(b);
-  share_memory(b, false, false, 0);
+  share_memory(b, false);
   // ZeroRedundancyOptimizer: each owner broadcasts each of its parameters.
   std::vector<double> messages;
   for (std::uint32_t i = 0; i < b.gradients.list.size(); ++i) {
@@ -108,7 +103,7 @@ Status apply_zero2(Builder& b) {
                b.ns(b.ddp.wait_us), Phase::kBackward);
   b.wait_for(wait, buckets.last_reduced());
   share_update(b);
-  share_memory(b, true, false, 0);
+  share_memory(b, true);
   gather_parameters(b, {static_cast<double>(b.gradients.bytes())}, Collective::kAllGather);
   return {};
 }

@@ -321,6 +321,7 @@ Prediction Predictor::describe(const Model& changed, const std::vector<Use>& use
   const double raised = static_cast<double>(p.step) / static_cast<double>(predicted);
   p.speedup = static_cast<double>(measured_.value_or(today_.step)) / static_cast<double>(p.step);
   p.workers = changed.workers;
+  p.replicas = changed.replicas;
   p.buckets = changed.buckets;
   p.communication = now.communication;
   p.exposed_communication = now.exposed;

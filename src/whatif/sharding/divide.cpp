@@ -7,6 +7,7 @@
 
 #include "base/saturate.hpp"
 #include "trace/latencies.hpp"
+#include "whatif/rewrite/attention_heads.hpp"
 
 namespace foretrace::whatif {
 
@@ -31,14 +32,6 @@ void divide_gemm(work::Gemm& g, const Product& p, bool backward, bool by_columns
   if (weight_grad) return part(g.m == feature ? g.m : g.n, share);
   // The gradient of the input is a product by the weight the other way round.
   part(by_columns == backward ? g.k : g.n, share);
-}
-
-// Heads are divided, and those of keys as far as there are any.
-void divide_heads(work::Attention& a, std::int64_t size) {
-  if (a.heads < size) return part(a.batch, 1.0 / static_cast<double>(size));  // its heads are counted among the samples
-  const std::int64_t key_heads = std::max<std::int64_t>(1, a.heads / std::max<std::int64_t>(1, a.shared));
-  a.heads = std::max<std::int64_t>(1, a.heads / size);
-  a.shared = std::max<std::int64_t>(1, a.heads / std::max<std::int64_t>(1, key_heads / size));
 }
 
 // Whole rows of logits become parts of rows.
@@ -188,22 +181,24 @@ double parameters_gone(const Model& m, const std::vector<Row>& rows, const Divis
 
 }  // namespace
 
+void keep_parameters(Model& m, Draft& draft, double left) {
+  draft.scale(draft.select({.gpu = true, .phase = Phase::kOptimizer}), left);
+  m.parameter_elements = saturated(std::round(static_cast<double>(m.parameter_elements) * left));
+  if (!m.memory) return;
+  memory::Curve& c = *m.memory;
+  for (std::int64_t* const bytes : {&c.parameter_bytes, &c.state_bytes}) {
+    const std::int64_t now = saturated(static_cast<double>(*bytes) * left);
+    c.start_bytes -= *bytes - now;
+    *bytes = now;
+  }
+}
+
 void divide_state(Model& m, Draft& draft, const std::vector<Row>& rows, const Division& d) {
   const double gone = parameters_gone(m, rows, d);
   const double all = static_cast<double>(m.parameter_elements);
-  const double left = all > gone ? (all - gone) / all : 1;
-  draft.scale(draft.select({.gpu = true, .phase = Phase::kOptimizer}), left);
-  m.parameter_elements = saturated(std::round(all * left));
+  keep_parameters(m, draft, all > gone ? (all - gone) / all : 1);
   if (!m.memory) return;
-  memory::Curve& c = *m.memory;
-  const auto shrink = [&](std::int64_t& bytes) {
-    const std::int64_t now = saturated(static_cast<double>(bytes) * left);
-    c.start_bytes -= bytes - now;
-    bytes = now;
-  };
-  shrink(c.parameter_bytes);
-  shrink(c.state_bytes);
-  for (memory::Block& b : c.blocks) {
+  for (memory::Block& b : m.memory->blocks) {
     if (b.stage == memory::Stage::kUpdate || b.op == kNone) continue;
     const std::uint32_t unit = d.unit_of(b.op);
     if (unit != kNone) b.bytes = d.divide(b, unit);

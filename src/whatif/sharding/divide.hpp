@@ -27,6 +27,8 @@ struct Division {
 
 /// Kernels of the step at the sizes of one GPU.
 void divide_rows(Model& model, Draft& draft, const std::vector<Row>& rows, const Division& division);
+/// Each GPU keeps so much of the parameters, their gradients' update and states.
+void keep_parameters(Model& model, Draft& draft, double left);
 /// The update, and what is kept of parameters, states, gradients and activations.
 void divide_state(Model& model, Draft& draft, const std::vector<Row>& rows, const Division& division);
 

@@ -49,7 +49,9 @@ Gradients on_main_stream(const Graph& g) {
 }  // namespace
 
 Group::Group(Model& m, Draft& draft, Network network, int size)
-    : stream_(on_main_stream(m.graph)),
+    : m_(m),
+      draft_(draft),
+      stream_(on_main_stream(m.graph)),
       network_(std::move(network)),
       cluster_{network_.collectives.get(), size, network_.gpus_per_node},
       builder_(m, draft, stream_, how_, cluster_) {}
@@ -58,10 +60,32 @@ void Group::meet(Meeting meeting) {
   if (meeting.from.known() && meeting.at.known()) meetings_.push_back(std::move(meeting));
 }
 
-double Group::bytes() const {
-  double all = 0;
-  for (const Meeting& meeting : meetings_) all += meeting.bytes;
-  return all;
+Status Group::reduce_gradients(const std::function<bool(const Gradient&)>& own) {
+  FORETRACE_TRY(Gradients gradients, find_gradients(m_));
+  if (own) std::erase_if(gradients.list, own);
+  if (gradients.list.empty()) return {};
+  gradients.elements = 0;
+  for (const Gradient& g : gradients.list) gradients.elements += g.elements;
+  Builder reduce(m_, draft_, gradients, how_, cluster_);
+  FORETRACE_TRY_VOID(apply_ddp(reduce));
+  m_.buckets = plan_of(gradients, how_).size();
+  return {};
+}
+
+void Group::copy(Place& at, const Meeting& meeting, const work::Work& work) {
+  insert_work(m_, draft_, at, meeting.name + ": copy", work,
+              {.phase = meeting.phase, .cpu_cost = m_.cpu_time(m_.host.eager.op_us, meeting.phase)});
+}
+
+// `from` becomes the place behind all of it. Returns the collective.
+std::uint32_t Group::put(const Meeting& meeting, Place& from) {
+  if (meeting.before) copy(from, meeting, *meeting.before);
+  const Ns call = builder_.ns(builder_.ddp.collective_us, cpu_phase(meeting.phase));
+  from.cpu = builder_.cpu(from, meeting.name + ": call", call, meeting.phase);
+  const std::uint32_t task = builder_.collective(builder_.lane(), meeting.kind, meeting.bytes, size(), meeting.name,
+                                                 static_cast<double>(meeting.times));
+  builder_.start_behind(task, from);
+  return task;
 }
 
 void Group::finish() {
@@ -70,17 +94,22 @@ void Group::finish() {
   std::stable_sort(meetings_.begin(), meetings_.end(),
                    [](const Meeting& a, const Meeting& b) { return a.from.gpu < b.from.gpu; });
   Place last;
-  std::uint32_t behind = kNone;  // the call of the collective before, at the same place
+  Place behind;  // all that is there already, at the same place
   for (const Meeting& meeting : meetings_) {
-    Place from = meeting.from;
-    if (behind != kNone && from.cpu == last.cpu && from.gpu == last.gpu) from.cpu = behind;
+    const bool same = last.known() && meeting.from.cpu == last.cpu && meeting.from.gpu == last.gpu;
+    const bool waits_here = meeting.from.cpu == meeting.at.cpu && meeting.from.gpu == meeting.at.gpu;
+    Place from = same ? behind : meeting.from;
+    const std::uint32_t task = put(meeting, from);
+    Place at = waits_here ? from : meeting.at;
+    if (meeting.behind) {
+      const std::uint32_t before = at.gpu;
+      copy(at, meeting, *meeting.behind);
+      if (at.gpu != before) builder_.wait_for(at.gpu, task);
+    } else if (const std::uint32_t next = meeting.at.gpu + 1; next < g.lanes[g.lane[meeting.at.gpu]].end) {
+      builder_.wait_for(next, task);
+    }
     last = meeting.from;
-    const Ns call = builder_.ns(builder_.ddp.collective_us, cpu_phase(meeting.phase));
-    behind = builder_.cpu(from, meeting.name + ": call", call, meeting.phase);
-    const std::uint32_t task = builder_.collective(builder_.lane(), meeting.kind, meeting.bytes, meeting.name);
-    builder_.start_behind(task, from);
-    const std::uint32_t next = meeting.at.gpu + 1;
-    if (next < g.lanes[g.lane[meeting.at.gpu]].end) builder_.wait_for(next, task);
+    behind = waits_here ? at : from;
   }
 }
 

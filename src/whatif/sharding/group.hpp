@@ -1,6 +1,12 @@
 #pragma once
 // GPUs that share one replica, and their collectives at places of the step.
 
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "whatif/parallel/builder.hpp"
 #include "whatif/parallel/scheme_whatif.hpp"
 
@@ -25,17 +31,26 @@ class Group {
     double bytes = 0;
     Phase phase = Phase::kForward;
     std::string name = {};
+    int times = 1;  ///< messages one behind the other, as in a ring that computes between them
+    /// Copies into another order, in front of it and behind it.
+    std::optional<work::Work> before = {}, behind = {};
   };
   /// Notes a collective, in any order. Nothing happens at an unknown place.
   void meet(Meeting meeting);
   /// Writes all of them into the draft, in the order of the stream.
   void finish();
-  /// Bytes of all of them, as hardware::CollectiveCall counts them.
-  [[nodiscard]] double bytes() const;
+  /// Gradients of parameters that all GPUs of the group have are summed over them, in buckets and beside backward as
+  /// DistributedDataParallel does it. `own`: which each GPU has of its own (experts).
+  Status reduce_gradients(const std::function<bool(const Gradient&)>& own = {});
 
  private:
   Group(Model& model, Draft& draft, Network network, int size);
 
+  std::uint32_t put(const Meeting& meeting, Place& from);
+  void copy(Place& at, const Meeting& meeting, const work::Work& work);
+
+  Model& m_;
+  Draft& draft_;
   Gradients stream_;
   Parallelism how_;
   Network network_;

@@ -13,15 +13,43 @@ namespace {
 using work::OpView;
 using work::Shape;
 
+// linear(x, weight[out, in]), addmm(bias, x, weight[in, out]), matmul and bmm by a tensor that is there before the step,
+// _grouped_mm(x, weights[experts, in, out], ends of groups).
+Product product_of(const Model& m, const Dataflow& flow, const Unit& u) {
+  const bool linear = u.name == "aten::linear";
+  const bool addmm = u.name == "aten::addmm";
+  const bool grouped = u.name == "aten::_grouped_mm";
+  const bool plain = u.name == "aten::mm" || u.name == "aten::matmul" || u.name == "aten::bmm" || grouped;
+  if (!linear && !addmm && !plain) return {};
+  const std::size_t at = addmm ? 1 : 0;
+  const OpView op(*m.trace, m.trace->events.args[u.event]);
+  if (!op.tensor(at, 2) || !op.tensor(at + 1, 2)) return {};
+  const Shape& x = op[at].shape();
+  const Shape& w = op[at + 1].shape();
+  if (w.size() > 3 || (grouped ? w.size() != 3 : w.size() == 3 && (x.size() != 3 || x[0] != w[0]))) return {};
+  Product p;
+  for (const Input& in : u.inputs) {
+    if (in.argument == at) p.input = in.value;
+    const bool weight = in.argument == at + 1;
+    if (plain && weight && flow.values[flow.content(in.value)].producer != kNone) return {};  // no parameter
+  }
+  p.experts = w.size() == 3 ? w[0] : 1;
+  p.in = linear ? w[1] : w[w.size() - 2];
+  p.out = linear ? w[0] : w.back();
+  if (p.in <= 0 || p.out <= 0 || p.experts <= 0 || x.back() != p.in) return {};
+  p.rows = op[at].elements() / p.in / p.experts;
+  p.input_bytes = work::element_bytes(op[at].type);
+  return p;
+}
+
 class Finder {
  public:
   Finder(const Model& m, const Dataflow& flow) : m_(m), flow_(flow) {
     out_.roles.assign(flow.units.size(), Role::kWhole);
-    out_.products.resize(flow.units.size());
   }
 
   Result<DividedProducts> run() {
-    for (std::uint32_t u = 0; u < flow_.units.size(); ++u) out_.products[u] = product(u);
+    out_.products = weight_products(m_, flow_);
     for (std::uint32_t u = 0; u < flow_.units.size(); ++u) {
       if (out_.products[u].known()) pair(u);
     }
@@ -40,35 +68,6 @@ class Finder {
  private:
   [[nodiscard]] OpView view(std::uint32_t unit) const {
     return OpView(*m_.trace, m_.trace->events.args[flow_.units[unit].event]);
-  }
-
-  // linear(x, weight[out, in]), addmm(bias, x, weight[in, out]), matmul and bmm by a tensor that is there before the
-  // step.
-  [[nodiscard]] Product product(std::uint32_t unit) const {
-    const Unit& u = flow_.units[unit];
-    const bool linear = u.name == "aten::linear";
-    const bool addmm = u.name == "aten::addmm";
-    const bool plain = u.name == "aten::mm" || u.name == "aten::matmul" || u.name == "aten::bmm";
-    if (!linear && !addmm && !plain) return {};
-    const std::size_t at = addmm ? 1 : 0;
-    const OpView op = view(unit);
-    if (!op.tensor(at, 2) || !op.tensor(at + 1, 2)) return {};
-    const Shape& x = op[at].shape();
-    const Shape& w = op[at + 1].shape();
-    if (w.size() > 3 || (w.size() == 3 && (x.size() != 3 || x[0] != w[0]))) return {};
-    Product p;
-    for (const Input& in : u.inputs) {
-      if (in.argument == at) p.input = in.value;
-      const bool weight = in.argument == at + 1;
-      if (plain && weight && flow_.values[flow_.content(in.value)].producer != kNone) return {};  // no parameter
-    }
-    p.experts = w.size() == 3 ? w[0] : 1;
-    p.in = linear ? w[1] : w[w.size() - 2];
-    p.out = linear ? w[0] : w.back();
-    if (p.in <= 0 || p.out <= 0 || p.experts <= 0 || x.back() != p.in) return {};
-    p.rows = op[at].elements() / p.in / p.experts;
-    p.input_bytes = work::element_bytes(op[at].type);
-    return p;
   }
 
   // Norms over the width of the model need whole rows; those of single heads do not.
@@ -220,6 +219,12 @@ class Finder {
 };
 
 }  // namespace
+
+std::vector<Product> weight_products(const Model& model, const Dataflow& flow) {
+  std::vector<Product> products;
+  for (const Unit& u : flow.units) products.push_back(product_of(model, flow, u));
+  return products;
+}
 
 Result<DividedProducts> find_products(const Model& model, const Dataflow& flow) { return Finder(model, flow).run(); }
 

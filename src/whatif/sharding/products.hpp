@@ -32,6 +32,9 @@ struct Product {
   [[nodiscard]] bool known() const { return in > 0; }
 };
 
+/// By unit of the dataflow; known() is false for what is no product by a weight.
+std::vector<Product> weight_products(const Model& model, const Dataflow& flow);
+
 struct DividedProducts {
   std::vector<Role> roles;                         ///< by unit of the dataflow
   std::vector<Product> products;                   ///< by unit; known() is false for others

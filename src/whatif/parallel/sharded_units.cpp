@@ -1,0 +1,191 @@
+#include "whatif/parallel/sharded_units.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/saturate.hpp"
+#include "whatif/dataflow/blocks.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+// GPU tasks of the main stream that run the same work in the same phase: more than one where a change repeated it.
+class Repeated {
+ public:
+  explicit Repeated(const Builder& b) : g_(b.m.graph), works_(b.m.works) {
+    const GraphLane& lane = g_.lanes[b.gradients.stream];
+    for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
+      if (const std::uint32_t row = works_.row_of(t); row != kNone) tasks_[{row, g_.phase[t]}].push_back(t);
+    }
+  }
+  [[nodiscard]] std::vector<std::uint32_t> runs(std::uint32_t task) const {
+    if (task == kNone) return {};
+    const std::uint32_t row = works_.row_of(task);
+    const auto found = tasks_.find({row, g_.phase[task]});
+    if (row == kNone || found == tasks_.end()) return {task};
+    const std::size_t each = std::max<std::size_t>(1, works_[row].kernels);
+    const auto at = std::find(found->second.begin(), found->second.end(), task) - found->second.begin();
+    std::vector<std::uint32_t> out;
+    for (std::size_t i = static_cast<std::size_t>(at) % each; i < found->second.size(); i += each)
+      out.push_back(found->second[i]);
+    return out;
+  }
+
+ private:
+  const Graph& g_;
+  const work::Works& works_;
+  std::map<std::pair<std::uint32_t, Phase>, std::vector<std::uint32_t>> tasks_;
+};
+
+class UnitFinder {
+ public:
+  explicit UnitFinder(const Builder& b) : b_(b), g_(b.m.graph), repeated_(b) {}
+
+  std::vector<ShardedUnit> run() {
+    for (const BlockOfLayers& block : repeated_blocks(g_)) add_block(block);
+    root_ = units_.size();
+    units_.push_back({.root = true});
+    for (std::uint32_t t = g_.lanes[b_.gradients.stream].begin; t < g_.lanes[b_.gradients.stream].end; ++t) {
+      if (g_.phase[t] != Phase::kForward) continue;
+      units_[root_].first_forward = {t};
+      break;
+    }
+    for (std::uint32_t i = 0; i < b_.gradients.list.size(); ++i) add_gradient(i);
+    std::erase_if(units_, [](const ShardedUnit& u) { return u.gradients.empty(); });
+    const auto first = [](const ShardedUnit& u) { return u.first_forward.empty() ? kNone : u.first_forward.front(); };
+    std::stable_sort(units_.begin(), units_.end(), [&](const ShardedUnit& x, const ShardedUnit& y) {
+      return first(x) != first(y) ? first(x) < first(y) : x.root && !y.root;
+    });
+    return std::move(units_);
+  }
+
+ private:
+  void add_block(const BlockOfLayers& block) {
+    const std::size_t passes = b_.gradients.passes;
+    std::uint32_t first = kNone;
+    for (const std::uint32_t t : block.forward) {
+      if (g_.lane[t] != b_.gradients.stream) continue;
+      first = t;
+      break;
+    }
+    const std::vector<std::uint32_t> forward = repeated_.runs(first);
+    const std::vector<std::uint32_t> backward = repeated_.runs(block.first_backward);
+    const std::size_t copies = std::max<std::size_t>(1, forward.size() / passes);
+    places_[block.name] = {units_.size(), copies};
+    for (std::size_t k = 0; k < copies; ++k) {
+      ShardedUnit unit;
+      for (std::size_t p = 0; p < passes; ++p) {
+        if (p * copies + k < forward.size()) unit.first_forward.push_back(forward[p * copies + k]);
+        if (p * copies + k < backward.size()) unit.first_backward.push_back(backward[p * copies + k]);
+      }
+      units_.push_back(std::move(unit));
+    }
+  }
+
+  [[nodiscard]] std::string block_name(const Gradient& gradient) const {
+    for (const std::uint32_t t : gradient.side) {
+      if (g_.layer[t].valid()) return block_of(g_.strings[g_.layers[g_.layer[t].index()].name]);
+    }
+    if (gradient.gpu == kNone || !g_.layer[gradient.gpu].valid()) return {};
+    return block_of(g_.strings[g_.layers[g_.layer[gradient.gpu].index()].name]);
+  }
+
+  void add_gradient(std::uint32_t i) {
+    const Gradient& gradient = b_.gradients.list[i];
+    const auto found = places_.find(block_name(gradient));
+    std::size_t at = root_;
+    if (found != places_.end()) {
+      at = found->second.first;
+      if (const std::size_t copies = found->second.second; copies > 1) {
+        const std::vector<std::uint32_t> runs = repeated_.runs(gradient.gpu);
+        at += static_cast<std::size_t>(std::find(runs.begin(), runs.end(), gradient.gpu) - runs.begin()) % copies;
+      }
+    }
+    ShardedUnit& unit = units_[at];
+    unit.gradients.push_back(i);
+    unit.elements += gradient.elements;
+    unit.last_gradient = std::max(unit.last_gradient, i);
+  }
+
+  const Builder& b_;
+  const Graph& g_;
+  Repeated repeated_;
+  std::vector<ShardedUnit> units_;
+  std::size_t root_ = 0;
+  std::map<std::string, std::pair<std::size_t, std::size_t>> places_;  // by block: its first unit, and how many
+};
+
+// Where GPU work stands among the allocator's events: behind what was allocated before its launch.
+class Positions {
+ public:
+  Positions(const Model& m) : g_(m.graph), begin_(0) {
+    for (std::uint32_t t = 0; t < g_.size(); ++t) {
+      if (g_.kind[t] != TaskKind::kCall || !g_.event[t].valid()) continue;
+      begin_ = m.trace->events.start[g_.event[t].index()] - g_.measured[t];
+      break;
+    }
+    for (const memory::Block& b : m.memory->blocks) {
+      if (b.at > 0) known_.emplace_back(b.at, b.allocated);
+    }
+    std::sort(known_.begin(), known_.end());
+  }
+  [[nodiscard]] std::uint32_t of(std::uint32_t task) const {
+    if (task == kNone || !g_.launch[task].valid()) return 0;
+    const Ns at = begin_ + g_.measured[g_.launch[task].index()];
+    const auto next = std::lower_bound(known_.begin(), known_.end(), std::pair(at, std::uint32_t{0}));
+    return next == known_.end() ? (known_.empty() ? 0 : known_.back().second) : next->second;
+  }
+
+ private:
+  const Graph& g_;
+  Ns begin_;
+  std::vector<std::pair<Ns, std::uint32_t>> known_;
+};
+
+}  // namespace
+
+std::vector<ShardedUnit> sharded_units(const Builder& builder) { return UnitFinder(builder).run(); }
+
+void shard_memory(Builder& b, const std::vector<ShardedUnit>& units, const ShardedTypes& types, int shards) {
+  if (!b.m.memory) return;
+  memory::Curve& c = *b.m.memory;
+  const std::int64_t parameters = b.gradients.elements * types.kept;
+  const std::int64_t states = std::max<std::int64_t>(0, c.start_bytes - b.gradients.bytes());
+  const bool on_host = b.how.cpu_offload;
+  const auto rest = [&](std::int64_t bytes) { return on_host ? 0 : bytes / shards; };
+  c.start_bytes += rest(states) - states + rest(parameters) - b.gradients.bytes();
+  c.state_bytes = rest(c.state_bytes);
+  c.parameter_bytes = rest(parameters);
+  for (memory::Block& block : c.blocks) {
+    if (block.kind == memory::Kind::kGradient) block.bytes = rest(block.bytes);
+  }
+  const Positions positions(b.m);
+  std::vector<memory::Block> added;
+  const auto add = [&](std::int64_t bytes, std::uint32_t from, std::uint32_t to, memory::Stage stage) {
+    if (bytes > 0 && from < to) added.push_back({.bytes = bytes, .allocated = std::max(1U, from), .freed = to, .stage = stage, .of_parameters = true});
+  };
+  std::int64_t largest = 0;
+  for (const ShardedUnit& u : units) largest = std::max(largest, u.root ? 0 : u.elements);
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    const ShardedUnit& u = units[i];
+    const std::int64_t whole = u.elements * types.gathered;
+    if (u.root || u.first_backward.empty() || !b.how.reshard) {
+      add(whole, u.first_forward.empty() ? 1 : positions.of(u.first_forward.front()), UINT32_MAX, memory::Stage::kForward);
+      continue;
+    }
+    // Gathered one ahead: until the next but one begins. What travels is a buffer of its own.
+    const std::uint32_t begins = positions.of(u.first_forward.front());
+    const std::uint32_t behind = i + 1 < units.size() && !units[i + 1].first_forward.empty()
+                                     ? positions.of(units[i + 1].first_forward.front())
+                                     : c.backward_from;
+    add(2 * whole, begins, std::max(begins + 1, behind), memory::Stage::kForward);
+    const std::uint32_t again = positions.of(u.first_backward.front());
+    const std::uint32_t done = positions.of(b.gradients.list[u.last_gradient].gpu);
+    add(2 * whole + u.elements * types.gathered, again, std::max(again + 1, done), memory::Stage::kBackward);
+    add(u.elements * types.reduced, done, done + 1, memory::Stage::kBackward);
+  }
+  memory::add_blocks(c, added);
+}
+
+}  // namespace foretrace::whatif
