@@ -73,6 +73,7 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   m.optimizer = trained.optimizer;
   m.parameter_elements = trained.elements;
   m.parameter_tensors = trained.tensors;
+  m.parameter_element_bytes = trained.element_bytes;
   return m;
 }
 

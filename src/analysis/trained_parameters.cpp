@@ -7,6 +7,7 @@
 #include "base/decimal.hpp"
 #include "base/saturate.hpp"
 #include "trace/tensor_size.hpp"
+#include "work/op_view.hpp"
 
 namespace foretrace::analysis {
 
@@ -65,6 +66,24 @@ void count(const trace::Trace& t, const Graph& g, TrainedParameters& out) {
   }
 }
 
+// Gradients have the type of their parameters, and backward says which when it puts one in place. FP32 where it does not, or where
+// types are mixed.
+std::int64_t gradient_element_bytes(const trace::Trace& trace) {
+  constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
+  constexpr std::int64_t kFloat = 4;
+  std::int64_t bytes = 0;
+  for (std::size_t e = 0; e < trace.size(); ++e) {
+    if (trace.name(e) != kAccumulate) continue;
+    const trace::OpInputs* inputs = trace.args.inputs(trace.events.args[e]);
+    if (inputs == nullptr || !inputs->types.valid()) return kFloat;
+    const std::vector<std::string> types = trace::parse_strings(trace.strings[inputs->types]);
+    const std::int64_t each = types.empty() ? 0 : work::element_bytes(types.front());
+    if (each == 0 || (bytes != 0 && each != bytes)) return kFloat;
+    bytes = each;
+  }
+  return bytes == 0 ? kFloat : bytes;
+}
+
 // A compiled program says itself which of its inputs it updates.
 void count_compiled(const trace::Trace& trace, TrainedParameters& out) {
   const std::string_view recorded = trace.metadata_value("compiled_parameters");
@@ -92,6 +111,7 @@ TrainedParameters trained_parameters(const trace::Trace& trace, const Graph& gra
   out.optimizer = optimizer_name(trace);
   count(trace, graph, out);
   count_compiled(trace, out);
+  out.element_bytes = gradient_element_bytes(trace);
   return out;
 }
 
@@ -103,14 +123,13 @@ void size_parameters(memory::Curve& c, TrainedParameters& trained) {
     bytes = saturated_sum(bytes, b.bytes);
     ++tensors;
   }
-  constexpr std::int64_t kFloat = 4;
   if (trained.elements == 0) {
-    trained.elements = bytes / kFloat;
+    trained.elements = bytes / trained.element_bytes;
     trained.tensors = tensors;
+  } else if (bytes > 0 && bytes < 3 * trained.elements) {
+    trained.element_bytes = 2;  // a gradient has its parameter's type
   }
-  // A gradient has its parameter's type.
-  const bool half = bytes > 0 && bytes < 3 * trained.elements;
-  c.parameter_bytes = saturated_product(trained.elements, half ? 2 : kFloat);
+  c.parameter_bytes = saturated_product(trained.elements, trained.element_bytes);
   c.state_bytes = saturated_product(c.parameter_bytes, states_of(trained.optimizer));
 }
 

@@ -13,12 +13,13 @@ namespace foretrace::analysis {
 struct TrainedParameters {
   std::int64_t elements = 0;  ///< 0 when unknown
   std::int64_t tensors = 0;
+  std::int64_t element_bytes = 4;  ///< of parameters and gradients
   std::string optimizer;  ///< "Adam", "SGD", …; empty when none was seen
 };
 TrainedParameters trained_parameters(const trace::Trace& trace, const graph::Graph& graph);
 
 /// How much of what is there when the step begins are parameters and states of the optimizer. Where the optimizer's operations do
-/// not tell (lists without shapes), parameters are counted by the gradients backward leaves, FP32.
+/// not tell (lists without shapes), parameters are counted by the gradients backward leaves.
 void size_parameters(memory::Curve& curve, TrainedParameters& trained);
 
 /// Finds the blocks that hold copies of weights, as autocast makes them, and gradients of weights before they are cast: by their

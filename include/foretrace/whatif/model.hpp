@@ -100,6 +100,7 @@ struct Model {
   host::Unprofiled base;                ///< how the profiler was undone, and what stays uncertain
   std::int64_t parameter_elements = 0;  ///< trained parameters, from the optimizer's kernels or memory; 0 when unknown
   std::int64_t parameter_tensors = 0;
+  std::int64_t parameter_element_bytes = 4;  ///< of parameters and gradients: 2 where the weights are in half precision
   std::string optimizer;                ///< "Adam", "SGD", …; empty when none was seen
   std::optional<memory::Curve> memory;  ///< of the step, where the trace has memory events; what-ifs change it too
   std::shared_ptr<const Residuals> residuals;  ///< behind the bands; null: the built-in ones

@@ -52,7 +52,7 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
     if (!graph::is_gpu(g.kind[pass[k]]) && g.lane[pass[k]] != g.main_lane) end.cpu = copies[k];
   }
   if (!end.known()) return;
-  const double bytes = 3.0 * sizeof(float) * static_cast<double>(m.parameter_elements);
+  const double bytes = 3.0 * static_cast<double>(m.parameter_element_bytes) * static_cast<double>(m.parameter_elements);
   const Ns each =
       m.latencies->short_kernel + static_cast<Ns>(bytes / m.device.streaming_gbs() / static_cast<double>(tensors));
   for (std::int64_t k = 0; k < tensors; ++k) {

@@ -8,13 +8,13 @@ namespace foretrace::whatif {
 namespace {
 
 Status apply_foreach(Model& m, Draft& draft, const Parameters&) {
-  // Passes of the multi-tensor Adam and what each moves per element: lerp 12 B, mul 8, addcmul 12, sqrt 8, div 8, add 8,
-  // addcdiv 16. SGD with momentum: mul 8, add 12, add 12.
+  // Passes of the multi-tensor Adam and the values each moves per element: lerp 3, mul 2, addcmul 3, sqrt 2, div 2, add 2,
+  // addcdiv 4. SGD with momentum: mul 2, add 3, add 3.
   // Adam holds the root of the second moment of all parameters at once.
-  UpdatePlan plan{"multi-tensor update", 72, {2, 1, 3, 2, 1, 1, 3}, m.host.update.foreach_tensor_us, 1};
+  UpdatePlan plan{"multi-tensor update", 18, {2, 1, 3, 2, 1, 1, 3}, m.host.update.foreach_tensor_us, 1};
   const int states = states_of(m);
-  if (states == 1) plan = {"multi-tensor update", 32, {1, 2, 2}, m.host.update.list_tensor_us};
-  if (states == 0) plan = {"multi-tensor update", 12, {2}, m.host.update.list_tensor_us};
+  if (states == 1) plan = {"multi-tensor update", 8, {1, 2, 2}, m.host.update.list_tensor_us};
+  if (states == 0) plan = {"multi-tensor update", 3, {2}, m.host.update.list_tensor_us};
   return replace_update(m, draft, plan);
 }
 

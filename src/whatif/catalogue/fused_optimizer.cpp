@@ -8,11 +8,11 @@ namespace foretrace::whatif {
 namespace {
 
 Status apply_fused(Model& m, Draft& draft, const Parameters&) {
-  // One pass reads parameter, gradient and states and writes parameter and states, 4 bytes each.
+  // One pass reads parameter, gradient and states and writes parameter and states.
   const int states = states_of(m);
   return replace_update(m, draft,
                         {.kernel = "fused update",
-                         .bytes_per_element = 4.0 * (2 + states) + 4.0 * (1 + states),
+                         .values_per_element = 3.0 + 2.0 * states,
                          .passes = {2 + states},
                          .cpu_us_per_tensor = m.host.update.fused_tensor_us,
                          .states = states,

@@ -39,6 +39,7 @@ Status apply_half(Model& m, Draft& draft, const Parameters& parameters) {
     if (change_precision(m, draft, row, Precision::kHalf, bf16 ? Dtype::kBf16 : Dtype::kFp16)) ++changed;
   }
   if (changed == 0) return fail(ErrorCode::kDeclined, "no operation of this step runs in FP32");
+  m.parameter_element_bytes = 2;
   if (m.memory) halve_memory(m);
   resize_workspaces(m, works_before);
   return {};

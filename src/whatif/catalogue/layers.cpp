@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/saturate.hpp"
 #include "whatif/catalogue/catalogue.hpp"
@@ -50,7 +51,8 @@ class Launches {
 
 struct DepthBlock {
   BlockOfLayers layers;
-  std::vector<std::string> parts;  // names of its layers in order, without its own: equal in blocks of one kind
+  std::vector<std::string> parts;  // names of its layers in order, without its own
+  std::vector<std::string> kind;   // those that hold no others: equal in blocks of one kind
   Stretch forward, backward;       // backward: of a training step
 };
 
@@ -78,8 +80,32 @@ std::vector<std::string> parts_of(const Graph& g, const BlockOfLayers& block) {
   return parts;
 }
 
-// The lists of blocks, with where each block runs. The first block's backward pass has no visible end, the last one's forward pass
-// ends with its last task.
+std::vector<std::string> without_modules_of_others(std::vector<std::string> parts) {
+  const std::set<std::string, std::less<>> names(parts.begin(), parts.end());
+  std::erase_if(parts, [&](const std::string& part) {
+    const auto held = names.lower_bound(part + '.');
+    return held != names.end() && held->starts_with(part + '.');
+  });
+  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  return parts;
+}
+
+// Where the backward pass leaves the blocks of a list: the first work of a layer outside it behind the first block's.
+std::uint32_t end_of_backward(const Graph& g, const Launches& launches, const BlockList& list) {
+  const Stretch& first = list.blocks.front().backward;
+  std::uint32_t end = kNone;
+  for (std::uint32_t t = 0; first.begin != kNone && t < g.size(); ++t) {
+    if (!graph::is_gpu(g.kind[t]) || g.phase[t] != Phase::kBackward || !g.launch[t].valid() || !g.layer[t].valid()) continue;
+    const std::uint32_t call = g.launch[t].value;
+    if (g.lane[call] != first.lane || call <= first.begin || g.layers[g.layer[t].index()].synthetic) continue;
+    if (std::string_view(g.strings[g.layers[g.layer[t].index()].name]).starts_with(list.name)) continue;
+    end = std::min(end, launches.before(t));
+  }
+  return end;
+}
+
+// The lists of blocks, with where each block runs. The last one's forward pass ends with its last task; the first one's backward pass
+// where a layer before the blocks begins its own, and has no visible end where there is none.
 std::vector<BlockList> block_lists(const Graph& g) {
   std::vector<BlockOfLayers> found = repeated_runs(g);
   drop_entries_beside_stages(found);
@@ -90,8 +116,9 @@ std::vector<BlockList> block_lists(const Graph& g) {
     const std::string name = list_name(block.name);
     auto list = std::find_if(lists.begin(), lists.end(), [&](const BlockList& l) { return l.name == name; });
     if (list == lists.end()) list = lists.insert(lists.end(), BlockList{name, {}});
-    DepthBlock b{.layers = std::move(block), .parts = {}, .forward = {}, .backward = {}};
+    DepthBlock b{.layers = std::move(block), .parts = {}, .kind = {}, .forward = {}, .backward = {}};
     b.parts = parts_of(g, b.layers);
+    b.kind = without_modules_of_others(b.parts);
     const std::uint32_t first = b.layers.forward.front();
     b.forward = {g.lane[g.launch[first].index()], launches.before(first), g.launch[b.layers.forward.back()].value};
     if (!list->blocks.empty()) {
@@ -108,6 +135,9 @@ std::vector<BlockList> block_lists(const Graph& g) {
     list->blocks.push_back(std::move(b));
   }
   std::erase_if(lists, [](const BlockList& l) { return l.blocks.size() < 2; });
+  for (BlockList& list : lists) {
+    if (!list.name.empty()) list.blocks.front().backward.end = end_of_backward(g, launches, list);
+  }
   return lists;
 }
 
@@ -120,16 +150,18 @@ Selection tasks_of(const Draft& draft, const Stretch& stretch) {
   }});
 }
 
-// The blocks of a list that can be copied and taken out: the largest kind of equal ones whose stretches are known.
+// The blocks of a list that can be copied and taken out: the largest kind of equal ones whose stretches are known. What runs behind the
+// last named layer of the last block is nobody's, so that block may lack a part which the others have.
 std::vector<const DepthBlock*> equal_blocks(const BlockList& list, bool training) {
   std::map<std::vector<std::string>, std::vector<const DepthBlock*>> kinds;
-  for (const DepthBlock& b : list.blocks) kinds[b.parts].push_back(&b);
+  for (const DepthBlock& b : list.blocks) kinds[b.kind].push_back(&b);
   std::vector<const DepthBlock*> best;
-  for (auto& [parts, blocks] : kinds) {
+  for (auto& [kind, blocks] : kinds) {
     if (blocks.size() > best.size()) best = blocks;
   }
   if (best.size() < 2) return {};
-  std::erase_if(best, [&](const DepthBlock* b) { return training && b->backward.end == kNone; });
+  const std::vector<std::string>& whole = best.front()->parts;
+  std::erase_if(best, [&](const DepthBlock* b) { return b->parts != whole || (training && b->backward.end == kNone); });
   return best;
 }
 
@@ -225,7 +257,7 @@ Status change_depth(const BlockList& list, std::size_t wanted, bool training, De
   const std::string where = list.name.empty() ? "" : " of " + list.name;
   if (equal.empty()) return fail(ErrorCode::kDeclined, fmt::format("the blocks{} differ: none repeats", where));
   if (wanted >= now) {
-    if (wanted > now) depth.change(*equal[equal.size() / 2], static_cast<int>(wanted - now));
+    if (wanted > now) depth.change(*equal[(equal.size() - 1) / 2], static_cast<int>(wanted - now));
     return {};
   }
   if (now - wanted > equal.size()) {

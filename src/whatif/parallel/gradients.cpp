@@ -209,6 +209,7 @@ void divide_among_gpus(const Model& m, Gradients& out) {
 Result<Gradients> find_gradients(const Model& m) {
   const Graph& g = m.graph;
   Gradients out;
+  out.bytes_per_element = m.parameter_element_bytes;
   if (std::none_of(g.kind.begin(), g.kind.end(), graph::is_gpu)) {
     return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork));
   }

@@ -15,11 +15,12 @@ namespace {
 // What all passes take on the GPU.
 double update_ns(const Model& m, const UpdatePlan& plan) {
   const double elements = static_cast<double>(m.parameter_elements);
-  const double bytes = plan.bytes_per_element * elements;
+  const double each = plan.values_per_element * static_cast<double>(m.parameter_element_bytes);
+  const double bytes = each * elements;
   if (plan.passes.size() == 1) {
-    const double read = plan.bytes_per_element * (plan.states + 2) / (2 * plan.states + 3);
+    const double read = each * (plan.states + 2) / (2 * plan.states + 3);
     const hardware::Cost cost = hardware::predict(
-        work::optimizer_work(m.parameter_elements, read, plan.bytes_per_element - read, m.parameter_tensors), m.device);
+        work::optimizer_work(m.parameter_elements, read, each - read, m.parameter_tensors), m.device);
     if (cost.known) return cost.ns;
   }
   return bytes / (m.device.bandwidth_gbs *
@@ -101,7 +102,7 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
   draft.remove(kernels, Draft::kWithLaunch);
   draft.remove(cpu);
 
-  const double bytes = plan.bytes_per_element * elements;
+  const double bytes = plan.values_per_element * static_cast<double>(m.parameter_element_bytes) * elements;
   const Ns each = static_cast<Ns>(update_ns(m, plan) / total);
   work::Work work(work::Family::kOptimizer);
   work.bytes_read = bytes / total;

@@ -10,10 +10,10 @@ namespace foretrace::whatif {
 /// Launches of a kernel of PyTorch's multi_tensor_apply that is given `lists` of `tensors` of `elements` in all.
 double list_launches(int lists, double tensors, double elements);
 
-/// Bytes each parameter element moves in one update, and in which passes.
+/// What each parameter element moves in one update, and in which passes.
 struct UpdatePlan {
   std::string kernel;        ///< name of the new kernels
-  double bytes_per_element;  ///< read and written, all passes
+  double values_per_element;  ///< read and written, all passes, each of the parameter's type
   std::vector<int> passes;   ///< kernels over all parameters, one after another: lists of tensors that each is given
   double cpu_us_per_tensor;  ///< Python's bookkeeping for each tensor, at speed 1
   double held_copies = 0;    ///< temporaries at their most, in sizes of all parameters
