@@ -42,9 +42,9 @@ PLANS: dict[str, str] = {
     "fsdp": "fsdp={w},param-dtype=bf16,reduce-dtype=fp32", "fsdp/ckpt": "fsdp={w},param-dtype=bf16,reduce-dtype=fp32,recompute=full",
     "tp": "tp={w},vocab=replicated", "tp/ckpt": "tp={w},vocab=replicated,recompute=full", "tp2dp": "tp=2,dp={h},vocab=replicated",
     "tp2fsdp": "tp=2,fsdp={h},vocab=replicated,param-dtype=bf16,reduce-dtype=fp32", "cp": "cp={w},kind=ulysses,reduce=0",
-    "ep": "ep={w},reduce=0", "pp4": "pp={w},microbatches=4", "pp8": "pp={w},microbatches=8",
-    "gp4": "pp={w},microbatches=4,schedule=gpipe", "il4": "pp={w},microbatches=4,schedule=interleaved",
-    "il8": "pp={w},microbatches=8,schedule=interleaved", "pp2dp4": "pp=2,dp={h},microbatches=4",
+    "ep": "ep={w},reduce=0", "pp4": "pp={w},microbatches=4,outputs=kept", "pp8": "pp={w},microbatches=8,outputs=kept",
+    "gp4": "pp={w},microbatches=4,schedule=gpipe,outputs=kept", "il4": "pp={w},microbatches=4,schedule=interleaved,outputs=kept",
+    "il8": "pp={w},microbatches=8,schedule=interleaved,outputs=kept", "pp2dp4": "pp=2,dp={h},microbatches=4,outputs=kept",
 }
 NOT_JUDGED = {"pp8"}  # micro-batches of one sample: launches alone
 

@@ -156,6 +156,7 @@ class Composer {
     const double shares = plan_.zero > 0 && plan_.reduce ? parts_ : 1;
     double update = all > 0 ? static_cast<double>(p_.update) * mine / all / shares : 0;
     double update_cpu = all_tensors > 0 ? static_cast<double>(p_.update_cpu) * tensors / all_tensors : 0;
+    if (copies_gradients()) update += 2 * p_.gradient_bytes * mine / job_.streaming;
     if (plan_.pp > 1) {
       // Gradients are divided by the number of micro-batches, one kernel for each.
       update += 2 * p_.gradient_bytes * mine / job_.streaming;
@@ -167,6 +168,11 @@ class Composer {
     }
     reduced_[rank] = reduction + gather;
     return reduction + gather + rounded(std::max(update, update_cpu));
+  }
+
+  // Gradients of several micro-batches are added up where the first one put them, and copied into DDP's buckets in the end.
+  [[nodiscard]] bool copies_gradients() const {
+    return plan_.zero == 0 && plan_.reduce && replicas_ > 1 && job_.microbatches > 1;
   }
 
   [[nodiscard]] double total(int blocks, double (*of)(const Part&)) const {
@@ -238,8 +244,12 @@ class Composer {
     const double in_flight = std::accumulate(held.begin(), held.end(), 0.0);
     const double passes = static_cast<double>(job_.microbatches) * schedule_.shape.chunks;
     const double later = passes > in_flight ? activations : activations * (1 - 1 / std::max(1.0, in_flight));
+    if (copies_gradients()) gradients *= 2;
     if (job_.microbatches > 1) gradients += largest * p_.gradient_bytes;
-    const double peak = std::max(activations, later + gradients) + transient + copies + gathered;
+    // All but the one that is computed now: that one is among the activations.
+    const bool last = stages_[schedule_.stage_of(rank, schedule_.shape.chunks - 1)].last;
+    const double outputs = plan_.outputs && last ? (job_.microbatches - 1) * p_.output : 0;
+    const double peak = std::max(activations, later + gradients) + transient + copies + gathered + outputs;
     out.states_bytes = rounded(parameters + states + gradients);
     out.activation_bytes = rounded(activations);
     out.peak_bytes = rounded(parameters + states + p_.other_bytes + peak);

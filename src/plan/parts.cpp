@@ -167,6 +167,10 @@ class Reader {
         add(o.part->weight, gpu(t, t + 1));
         add(o.part->weight_cpu, launched);
       }
+      if (forward && product != nullptr && o.part == &out_.last) {
+        const double elements = static_cast<double>(product->batch) * static_cast<double>(product->m) * static_cast<double>(product->n);
+        out_.output = std::max(out_.output, elements * byte_size(w->out_dtype));
+      }
       if (counted[m_.works.row_of(t)] || w->flops <= 0 || !is_product(*w)) continue;
       counted[m_.works.row_of(t)] = true;
       if (forward) o.part->flops += 3 * w->flops / o.blocks;  // a product's gradients are two of its size

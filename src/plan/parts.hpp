@@ -37,6 +37,7 @@ struct Parts {
   int blocks = 0;
   Ns update = 0, update_cpu = 0;
   double boundary = 0;        ///< bytes a block hands to the next
+  double output = 0;          ///< bytes of what the model gives: of the last part's largest product
   double gradient_bytes = 4;  ///< of an element
   bool memory = false;        ///< whether the bytes are known
   double parameter_bytes = 0, state_bytes = 0;  ///< of all parameters

@@ -209,13 +209,18 @@ Status Planner::State::without_pipeline(const Plan& plan, const Shape& shape, Pl
   const OneGpu& one_gpu = known.at(shape);
   const std::int64_t replicas = std::int64_t{plan.dp} * plan.cp;
   const whatif::Prediction* p = &one_gpu.prediction;
-  if (plan.reduce && replicas > 1 && plan.shard == 0 && plan.ep == 1) {
+  if (plan.reduce && replicas > 1 && plan.ep == 1) {
     const auto found = together.find(out.text);
     if (found != together.end()) {
       p = &found->second;
     } else {
       whatif::ParallelChoice choice;
       choice.parallel = plan.zero == 0 ? "ddp" : plan.zero == 3 ? "fsdp" : fmt::format("zero{}", plan.zero);
+      if (plan.zero == 3) {
+        choice.param_dtype = plan.param_dtype;
+        choice.reduce_dtype = plan.reduce_dtype;
+        if (plan.shard > 0) choice.shard = plan.shard;
+      }
       FORETRACE_TRY(const whatif::Parallelism how, whatif::make_parallelism(choice));
       FORETRACE_TRY(std::vector<whatif::Use> changes, all_changes(shape));
       changes.push_back(whatif::parallel_use(how, groups->model(plan.tp), static_cast<int>(replicas),
