@@ -3,6 +3,7 @@
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "cli/inputs.hpp"
+#include "cli/plans.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/whatif/parallel.hpp"
 #include "report/scale.hpp"
@@ -43,6 +44,7 @@ whatif::ParallelChoice choice_of(const Values& values) {
 
 Result<Answer> run_scale(const Request& request) {
   const Values& values = request.values;
+  if (!values.all("plan").empty()) return answer_plans(request, values.all("plan"));
   FORETRACE_TRY(const std::vector<int> workers, parse_workers(values.text("workers").value_or("2,4,8,16")));
   FORETRACE_TRY(const whatif::Parallelism how, whatif::make_parallelism(choice_of(values)));
   FORETRACE_TRY(const search::Communication asked, network_asked(values, 1));
@@ -92,8 +94,10 @@ Verb scale_verb() {
                     {"WHATIF", "changes every worker makes", 0, Argument::kAny, {}, whatif_names()}},
       .options =
           std::vector<Option>{
-              option(ValueType::kText, "workers", "N,…", "2,4,8,16", "numbers of workers, 1 to 16384").letter_is('w')} +
-          network_options() + scheme_options(),
+              option(ValueType::kText, "workers", "N,…", "2,4,8,16", "numbers of workers, 1 to 16384").letter_is('w'),
+              option(ValueType::kText, "plan", "PLAN", "", "tp=2,pp=4,dp=8,…: GPUs that divide the model; may be repeated")
+                  .repeated()} +
+          network_options() + scheme_options() + plan_model_options(),
       .examples = {{"foretrace scale trace.json.gz --workers 8,64,512 --fabric DGX-H100", "up to 64 nodes"},
                    {"foretrace scale trace.json.gz --workers 4 --collectives nccl.log -m 67.1", "measured collectives"},
                    {"foretrace scale trace.json.gz --workers 16 --fabric 25GbE --bucket-mb 100", "another bucket size"},

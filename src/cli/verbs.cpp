@@ -8,7 +8,7 @@ const std::vector<Verb>& verbs() {
   static const std::vector<Verb> list{
       doctor_verb(),     summary_verb(),   replay_verb(),   whatif_verb(),  advise_verb(), gpus_verb(),
       scale_verb(),      ranks_verb(),     optimize_verb(), export_verb(),  graph_verb(),  list_verb(),
-      completion_verb(), calibrate_verb(), record_verb(),   compare_verb(), report_verb(),
+      completion_verb(), calibrate_verb(), record_verb(),   compare_verb(), report_verb(), plan_verb(),
   };
   return list;
 }

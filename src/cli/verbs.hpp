@@ -19,6 +19,7 @@ Verb whatif_verb();
 Verb advise_verb();
 Verb gpus_verb();
 Verb scale_verb();
+Verb plan_verb();
 Verb export_verb();
 Verb graph_verb();
 Verb list_verb();

@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "cli/inputs.hpp"
+#include "cli/plans.hpp"
+#include "cli/verbs.hpp"
+#include "report/plan.hpp"
+#include "search/communication.hpp"
+
+namespace foretrace::cli {
+
+Result<plan::PlanOptions> plan_options(const Values& values) {
+  FORETRACE_TRY(const search::Communication asked, network_asked(values, 1));
+  plan::PlanOptions o;
+  o.network = {asked.fabric, asked.collectives, asked.collectives_tag, asked.gpus_per_node};
+  if (const auto layers = values.integer("layers")) o.layers = static_cast<int>(*layers);
+  o.global_batch = values.number("global-batch");
+  o.memory_gb = values.number("memory-gb");
+  o.gpu = values.text("gpu").value_or("");
+  o.usd_per_hour = values.number("usd-per-hour");
+  if (!o.gpu.empty()) {
+    FORETRACE_TRY_VOID(hardware::device_or_file(o.gpu));
+  }
+  return o;
+}
+
+Result<Answer> answer_plans(const Request& request, const std::vector<std::string>& texts) {
+  std::vector<plan::Plan> plans;
+  for (const std::string& text : texts) {
+    FORETRACE_TRY(plan::Plan p, plan::parse_plan(text));
+    plans.push_back(std::move(p));
+  }
+  FORETRACE_TRY(plan::PlanOptions options, plan_options(request.values));
+  FORETRACE_TRY(options.changes, analysis::parse_uses(request.values.argument("WHATIF")));
+  FORETRACE_TRY(const OpenBaseline open, open_baseline(request, request.values.argument("TRACE")));
+  if (open.baseline.figures.job) return asks_one_rank("a plan starts from one GPU");
+  FORETRACE_TRY(plan::Planner planner, plan::Planner::make(open.baseline, options));
+  plan::PlanReport r;
+  r.verb = "scale";
+  r.figures = planner.figures();
+  for (const plan::Plan& p : plans) {
+    plan::PlanPrediction made = planner.predict(p);
+    (made.declined.empty() ? r.plans : r.declined).push_back(std::move(made));
+  }
+  r.tried = plans.size();
+  return Answer{request.json ? report::to_json(r) : report::to_text(r, request.style),
+                r.plans.empty() ? kDeclined : kDone};
+}
+
+std::vector<Option> plan_model_options() {
+  using enum ValueType;
+  return {
+      option(kInteger, "layers", "L", "as many as the trace has", "blocks of the real model").at_least(1).at_most(4096),
+      option(kNumber, "global-batch", "B", "the trace's on every replica", "samples in a step of the whole job").at_least(1),
+      option(kText, "gpu", "NAME|FILE", "the trace's", "another GPU").suggesting(device_names()),
+      option(kNumber, "usd-per-hour", "X", "the GPU's usual price", "of one GPU").at_least(0),
+  };
+}
+
+namespace {
+
+Result<Answer> run_plan(const Request& request) {
+  const Values& values = request.values;
+  plan::SearchOptions search{.gpus = *values.integer("gpus"), .progress = request.load.progress};
+  if (search.gpus > whatif::kMostWorkers) {
+    return fail(ErrorCode::kUsage, fmt::format("{} GPUs are more than the limit of {}", search.gpus, whatif::kMostWorkers));
+  }
+  FORETRACE_TRY(const plan::PlanOptions options, plan_options(values));
+  FORETRACE_TRY(const OpenBaseline open, open_baseline(request, values.argument("TRACE")));
+  if (open.baseline.figures.job) return asks_one_rank("a plan starts from one GPU");
+  FORETRACE_TRY(plan::Planner planner, plan::Planner::make(open.baseline, options));
+  plan::PlanReport r = plan::search_plans(planner, search);
+  r.tokens_wanted = values.number("tokens");
+  return Answer{request.json ? report::to_json(r) : report::to_text(r, request.style),
+                r.plans.empty() ? kDeclined : kDone};
+}
+
+}  // namespace
+
+Verb plan_verb() {
+  using enum ValueType;
+  return {
+      .name = "plan",
+      .about = "how to train on many GPUs: the fastest plan that fits",
+      .details = "Tries tensor, pipeline and data parallel with schedules, recomputation, micro-batches and ZeRO stages "
+                 "on a job of N GPUs, from the step of one. `scale --plan` predicts one of them.",
+      .arguments = {{"TRACE", "a trace file of one GPU, or - for standard input"}},
+      .options = std::vector<Option>{option(kInteger, "gpus", "N", "8", "GPUs of the job").at_least(1)} +
+                 network_options() + plan_model_options() +
+                 std::vector<Option>{memory_option(),
+                                     option(kNumber, "tokens", "N", "", "training ends behind so many tokens").at_least(1)},
+      .examples = {{"foretrace plan trace.json.gz --gpus 512 --fabric DGX-H100 --layers 80 --global-batch 1024",
+                    "the real model has 80 blocks"},
+                   {"foretrace plan trace.json.gz --gpus 64 --fabric DGX-H100 --memory-gb 40 --tokens 1e12",
+                    "with less memory, and days to a trillion tokens"}},
+      .shares = kPrediction,
+      .run = run_plan};
+}
+
+}  // namespace foretrace::cli

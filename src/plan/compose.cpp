@@ -1,0 +1,296 @@
+#include "plan/compose.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "simulate/pipeline_run.hpp"
+
+namespace foretrace::plan {
+namespace {
+
+using hardware::Collective;
+using simulate::ActionKind;
+using simulate::PipelineSchedule;
+
+Ns rounded(double ns) { return static_cast<Ns>(std::llround(ns)); }
+
+// What one stage holds of the model.
+struct Stage {
+  int blocks = 0;
+  bool first = false, last = false;
+
+  // A figure of its parts, added up.
+  [[nodiscard]] double sum(const Parts& p, double (*of)(const Part&)) const {
+    return blocks * of(p.block) + (first ? of(p.first) : 0) + (last ? of(p.last) : 0);
+  }
+  [[nodiscard]] double most(const Parts& p, double (*of)(const Part&)) const {
+    double out = blocks > 0 ? of(p.block) : 0;
+    if (first) out = std::max(out, of(p.first));
+    if (last) out = std::max(out, of(p.last));
+    return out;
+  }
+};
+
+// Equal numbers of blocks, as most programs cut a model: stage i of n has blocks [i L / n, (i + 1) L / n).
+std::vector<Stage> cut(int layers, std::uint32_t stages) {
+  std::vector<Stage> out(stages);
+  const auto border = [&](std::uint32_t i) { return static_cast<int>(std::int64_t{layers} * i / stages); };
+  for (std::uint32_t i = 0; i < stages; ++i) out[i] = {border(i + 1) - border(i), i == 0, i + 1 == stages};
+  return out;
+}
+
+double size_of(const std::string& dtype, double otherwise) {
+  if (dtype.empty()) return otherwise;
+  return dtype == "fp32" ? 4 : 2;
+}
+
+class Composer {
+ public:
+  Composer(const Job& job, Groups& groups, PipelineSchedule schedule)
+      : job_(job), plan_(job.plan), p_(job.parts), groups_(groups), schedule_(std::move(schedule)),
+        stages_(cut(job.layers, schedule_.stages())),
+        replicas_(std::int64_t{plan_.dp} * plan_.cp),
+        shard_(plan_.shard > 0 ? plan_.shard : plan_.dp * plan_.cp) {}
+
+  Composition run(bool with_actions) {
+    simulate::PipelineCosts costs;
+    for (const Stage& s : stages_) costs.stages.push_back(cost_of(s));
+    costs.transfer.assign(stages_.size() - 1, transfer());
+    const simulate::PipelineRun run = simulate::run_pipeline(schedule_, costs);
+    out_.bubble = run.bubble();
+    Ns latest = 0;
+    std::uint32_t slowest = 0;
+    for (std::uint32_t r = 0; r < schedule_.ranks.size(); ++r) {
+      out_.ranks.push_back(rank_of(r, run));
+      const Ns end = run.finished[r] + behind(r, run);
+      if (end > latest) slowest = r;
+      latest = std::max(latest, end);
+    }
+    out_.step = latest;
+    exposures(slowest);
+    for (const PlanRank& r : out_.ranks) out_.peak = std::max(out_.peak, r.peak_bytes.value_or(0));
+    if (with_actions) show(run);
+    return std::move(out_);
+  }
+
+ private:
+  [[nodiscard]] double stage_parameters(const Stage& s) const {
+    return s.sum(p_, [](const Part& p) { return p.parameters; });
+  }
+  [[nodiscard]] double rank_sum(std::uint32_t rank, double (*of)(const Part&)) const {
+    double out = 0;
+    for (std::uint32_t c = 0; c < schedule_.shape.chunks; ++c) out += stages_[schedule_.stage_of(rank, c)].sum(p_, of);
+    return out;
+  }
+
+  // Time of a pass of a stage whose parameters are gathered block by block beside the block in front.
+  [[nodiscard]] double with_gathers(double compute, double gather, int blocks) const {
+    return std::max(compute, gather) + (blocks > 0 ? std::min(compute, gather) / (blocks + 1) : 0);
+  }
+
+  simulate::StageCost cost_of(const Stage& s) {
+    const auto sum = [&](double (*of)(const Part&)) { return s.sum(p_, of); };
+    simulate::StageCost c;
+    double forward = sum([](const Part& p) { return static_cast<double>(p.forward - p.once); });
+    double backward = sum([](const Part& p) { return static_cast<double>(p.backward); });
+    double weight = sum([](const Part& p) { return static_cast<double>(p.weight); });
+    const double forward_cpu = sum([](const Part& p) { return static_cast<double>(p.forward_cpu - p.once_cpu); });
+    double backward_cpu = sum([](const Part& p) { return static_cast<double>(p.backward_cpu); });
+    double weight_cpu = sum([](const Part& p) { return static_cast<double>(p.weight_cpu); });
+    if (job_.microbatches > 1) {
+      // All but the first add their gradients to what is there.
+      const double share = 1.0 - 1.0 / job_.microbatches;
+      const double tensors = sum([](const Part& p) { return p.tensors; });
+      const double add = share * (3 * p_.gradient_bytes * stage_parameters(s) / job_.streaming +
+                                  tensors * static_cast<double>(job_.gap));
+      const double add_cpu = share * tensors * static_cast<double>(job_.launch);
+      backward += add;
+      weight += add;
+      backward_cpu += add_cpu;
+      weight_cpu += add_cpu;
+    }
+    if (plan_.zero == 3 && shard_ > 1) {
+      const double bytes = stage_parameters(s) * size_of(plan_.param_dtype, parameter_size());
+      const auto gather = static_cast<double>(group(Collective::kAllGather, bytes, shard_, plan_.tp));
+      const double before = forward + backward;
+      forward = with_gathers(forward, gather, s.blocks);
+      backward = with_gathers(backward, gather, s.blocks);
+      out_.exposed_gradients += rounded((forward + backward - before) * job_.microbatches / static_cast<double>(stages_.size()));
+    }
+    c.forward = rounded(forward);
+    c.backward = rounded(backward);
+    c.weight = std::min(c.backward, rounded(weight));
+    c.forward_cpu = rounded(forward_cpu);
+    c.backward_cpu = rounded(backward_cpu);
+    c.weight_cpu = std::min(c.backward_cpu, rounded(weight_cpu));
+    c.once = rounded(sum([](const Part& p) { return static_cast<double>(p.once); }));
+    c.once_cpu = rounded(sum([](const Part& p) { return static_cast<double>(p.once_cpu); }));
+    return c;
+  }
+
+  [[nodiscard]] double parameter_size() const { return p_.gradient_bytes; }
+
+  Ns group(Collective kind, double bytes, std::int64_t ranks, std::int64_t apart) {
+    const hardware::CollectiveCost c = groups_.cost(kind, bytes, ranks, apart);
+    out_.sigma = std::max(out_.sigma, c.sigma);
+    return c.ns;
+  }
+
+  // Each of the tp ranks sends what it holds: all of it, or with sequence parallelism its positions.
+  Ns transfer() {
+    if (stages_.size() < 2) return 0;
+    const double bytes = p_.boundary;
+    return group(Collective::kSendRecv, bytes, 2, std::int64_t{plan_.tp} * replicas_);
+  }
+
+  // Behind a rank's last backward: what is left of the reduction, the update, what is gathered again.
+  Ns behind(std::uint32_t rank, const simulate::PipelineRun& run) {
+    const Ns reduction = exposed_reduction(rank, run);
+    const double all = total(p_.blocks, [](const Part& p) { return p.parameters; });
+    const double mine = rank_sum(rank, [](const Part& p) { return p.parameters; });
+    const double tensors = rank_sum(rank, [](const Part& p) { return p.tensors; });
+    const double all_tensors = total(p_.blocks, [](const Part& p) { return p.tensors; });
+    const double shares = plan_.zero > 0 && plan_.reduce ? parts_ : 1;
+    double update = all > 0 ? static_cast<double>(p_.update) * mine / all / shares : 0;
+    double update_cpu = all_tensors > 0 ? static_cast<double>(p_.update_cpu) * tensors / all_tensors : 0;
+    if (copies_gradients()) update += 2 * p_.gradient_bytes * mine / job_.streaming;
+    if (plan_.pp > 1) {
+      // Gradients are divided by the number of micro-batches, one kernel for each.
+      update += 2 * p_.gradient_bytes * mine / job_.streaming;
+      update_cpu += tensors * static_cast<double>(job_.launch);
+    }
+    Ns gather = 0;
+    if ((plan_.zero == 1 || plan_.zero == 2) && plan_.reduce && shard_ > 1) {
+      gather = group(Collective::kAllGather, mine * size_of(plan_.param_dtype, parameter_size()), shard_, plan_.tp);
+    }
+    reduced_[rank] = reduction + gather;
+    return reduction + gather + rounded(std::max(update, update_cpu));
+  }
+
+  // Gradients of several micro-batches are added up where the first one put them, and copied into DDP's buckets in the end.
+  [[nodiscard]] bool copies_gradients() const {
+    return plan_.zero == 0 && plan_.reduce && replicas_ > 1 && job_.microbatches > 1;
+  }
+
+  [[nodiscard]] double total(int blocks, double (*of)(const Part&)) const {
+    return Stage{blocks, true, true}.sum(p_, of);
+  }
+
+  // Gradients are reduced as the last micro-batch's backward makes them: what that does not hide comes behind it.
+  Ns exposed_reduction(std::uint32_t rank, const simulate::PipelineRun& run) {
+    reduced_.resize(schedule_.ranks.size());
+    if (!plan_.reduce || replicas_ < 2) return 0;
+    const double elements = rank_sum(rank, [](const Part& p) { return p.parameters; });
+    int blocks = 0;
+    for (std::uint32_t c = 0; c < schedule_.shape.chunks; ++c) blocks += stages_[schedule_.stage_of(rank, c)].blocks;
+    const double experts = job_.expert_share * p_.block.parameters * blocks;
+    const double size = size_of(plan_.reduce_dtype, p_.gradient_bytes);
+    const Collective kind = plan_.zero > 0 ? Collective::kReduceScatter : Collective::kAllReduce;
+    Ns all = group(kind, (elements - experts) * size, plan_.zero > 0 ? shard_ : replicas_, plan_.tp);
+    if (plan_.zero > 0 && shard_ < replicas_) {
+      all += group(Collective::kAllReduce, (elements - experts) * size / parts_, replicas_ / shard_,
+                   std::int64_t{plan_.tp} * shard_);
+    }
+    all += group(kind, experts * size, replicas_ / plan_.ep, std::int64_t{plan_.tp} * plan_.ep);
+    const auto& actions = schedule_.ranks[rank];
+    Ns window = 0;
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      const bool last = actions[i].kind != ActionKind::kForward && run.finish[rank][i] == run.finished[rank];
+      if (last) window = run.finish[rank][i] - run.start[rank][i];
+    }
+    // The last block's own gradients are reduced behind everything.
+    const double pieces = std::max(1, blocks + 1);
+    return std::max<Ns>(all - rounded(static_cast<double>(window) * (1 - 1 / pieces)), rounded(static_cast<double>(all) / pieces));
+  }
+
+  void exposures(std::uint32_t slowest) {
+    const double inside = rank_sum(slowest, [](const Part& p) { return static_cast<double>(p.exposed); });
+    out_.exposed_groups = rounded(inside * job_.microbatches / (plan_.schedule == "dualpipe" ? 2 : 1));
+    out_.exposed_gradients += reduced_[slowest];
+    // A micro-batch passes every border once each way before a pipeline is full and after it is empty.
+    if (stages_.size() > 1) out_.exposed_stages = 2 * static_cast<Ns>(stages_.size() - 1) * transfer();
+  }
+
+  PlanRank rank_of(std::uint32_t rank, const simulate::PipelineRun& run) {
+    PlanRank out;
+    out.busy = run.busy[rank];
+    const std::vector<std::uint32_t> held = schedule_.most_in_flight(rank);
+    double activations = 0, copies = 0, transient = 0, largest = 0;
+    for (std::uint32_t c = 0; c < schedule_.shape.chunks; ++c) {
+      const Stage& s = stages_[schedule_.stage_of(rank, c)];
+      out.stages.push_back(static_cast<int>(schedule_.stage_of(rank, c)));
+      out.blocks += s.blocks;
+      activations += held[c] * s.sum(p_, [](const Part& p) { return p.activation; });
+      copies += s.sum(p_, [](const Part& p) { return p.copies; });
+      transient = std::max(transient, s.most(p_, [](const Part& p) { return p.transient; }));
+      largest = std::max(largest, s.most(p_, [](const Part& p) { return p.largest; }));
+      out.in_flight += static_cast<double>(held[c]) / schedule_.shape.chunks;
+    }
+    if (!p_.memory) return out;
+    const double all = total(p_.blocks, [](const Part& p) { return p.parameters; });
+    const double mine = rank_sum(rank, [](const Part& p) { return p.parameters; });
+    const double share = all > 0 ? mine / all : 1;
+    const bool divides = plan_.reduce && shard_ > 1;
+    const double parameters = share * p_.parameter_bytes / (plan_.zero == 3 && divides ? parts_ : 1);
+    const double states = share * p_.state_bytes / (plan_.zero > 0 && divides ? parts_ : 1);
+    double gradients = mine * p_.gradient_bytes / (plan_.zero > 1 && divides ? parts_ : 1);
+    const double gathered = plan_.zero == 3 && divides
+                                ? 2 * p_.block.parameters * size_of(plan_.param_dtype, parameter_size())
+                                : 0;
+    // Once the first micro-batch is back its gradients stay; the next ones are made beside them and added.
+    const double in_flight = std::accumulate(held.begin(), held.end(), 0.0);
+    const double passes = static_cast<double>(job_.microbatches) * schedule_.shape.chunks;
+    const double later = passes > in_flight ? activations : activations * (1 - 1 / std::max(1.0, in_flight));
+    if (copies_gradients()) gradients *= 2;
+    if (job_.microbatches > 1) gradients += largest * p_.gradient_bytes;
+    // All but the one that is computed now: that one is among the activations.
+    const bool last = stages_[schedule_.stage_of(rank, schedule_.shape.chunks - 1)].last;
+    const double outputs = plan_.outputs && last ? (job_.microbatches - 1) * p_.output : 0;
+    const double peak = std::max(activations, later + gradients) + transient + copies + gathered + outputs;
+    out.states_bytes = rounded(parameters + states + gradients);
+    out.activation_bytes = rounded(activations);
+    out.peak_bytes = rounded(parameters + states + p_.other_bytes + peak);
+    return out;
+  }
+
+  void show(const simulate::PipelineRun& run) {
+    for (std::uint32_t r = 0; r < schedule_.ranks.size(); ++r) {
+      for (std::size_t i = 0; i < schedule_.ranks[r].size(); ++i) {
+        const simulate::PipelineAction& a = schedule_.ranks[r][i];
+        out_.actions.push_back({static_cast<int>(r), static_cast<int>(a.microbatch), static_cast<int>(a.chunk),
+                                "FBIW"[static_cast<std::size_t>(a.kind)], run.start[r][i], run.finish[r][i]});
+      }
+    }
+  }
+
+  const Job& job_;
+  const Plan& plan_;
+  const Parts& p_;
+  Groups& groups_;
+  PipelineSchedule schedule_;
+  std::vector<Stage> stages_;
+  std::int64_t replicas_, shard_;
+  double parts_ = static_cast<double>(shard_);  // that parameters, gradients or states are divided into
+  std::vector<Ns> reduced_;  // by rank
+  Composition out_;
+};
+
+}  // namespace
+
+Result<Composition> compose(const Job& job, Groups& groups, bool with_actions) {
+  const Plan& p = job.plan;
+  FORETRACE_TRY(const simulate::ScheduleKind kind, simulate::schedule_named(p.schedule));
+  FORETRACE_TRY(PipelineSchedule schedule,
+                simulate::make_pipeline_schedule({kind, static_cast<std::uint32_t>(p.pp),
+                                                  static_cast<std::uint32_t>(job.microbatches),
+                                                  static_cast<std::uint32_t>(std::max(1, p.chunks))}));
+  if (static_cast<std::uint32_t>(job.layers) < schedule.stages()) {
+    return fail(ErrorCode::kDeclined, fmt::format("{} blocks do not fill {} stages", job.layers, schedule.stages()));
+  }
+  return Composer(job, groups, std::move(schedule)).run(with_actions);
+}
+
+}  // namespace foretrace::plan

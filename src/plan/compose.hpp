@@ -1,0 +1,36 @@
+#pragma once
+// A plan's step from the parts of one GPU's: stages, their schedule, what is sent between them and reduced behind them, the
+// update, and memory.
+
+#include <vector>
+
+#include "foretrace/plan/plan.hpp"
+#include "plan/groups.hpp"
+#include "plan/parts.hpp"
+
+namespace foretrace::plan {
+
+struct Job {
+  const Plan& plan;
+  const Parts& parts;
+  int layers = 1;          ///< of the whole model
+  int microbatches = 1;
+  double expert_share = 0; ///< of a block's parameters, those of experts on this GPU
+  double streaming = 1;    ///< bytes per ns that a kernel reaches which only reads and writes
+  Ns launch = 0;           ///< CPU time of one small operation
+  Ns gap = 0;              ///< between two kernels
+};
+
+struct Composition {
+  Ns step = 0, bubble = 0;
+  Ns exposed_groups = 0, exposed_stages = 0, exposed_gradients = 0;
+  double sigma = 0;  ///< of log time: how far the collectives may be off
+  std::int64_t peak = 0;
+  std::vector<PlanRank> ranks;
+  std::vector<PlanAction> actions;
+};
+
+/// Declined where the model has fewer blocks than the plan has stages, or the schedule cannot be made.
+Result<Composition> compose(const Job& job, Groups& groups, bool with_actions);
+
+}  // namespace foretrace::plan

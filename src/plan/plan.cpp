@@ -1,0 +1,192 @@
+// Plans as text.
+
+#include "foretrace/plan/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/decimal.hpp"
+#include "base/text.hpp"
+#include "simulate/pipeline_schedule.hpp"
+
+namespace foretrace::plan {
+namespace {
+
+constexpr int kMostGpus = 1 << 20;          // a guard against typing errors
+constexpr double kMostSamples = 1e9;        // the same
+constexpr std::string_view kKeys =
+    "tp, pp, cp, ep, dp, fsdp, zero, sequence, vocab, reduce, microbatches, microbatch, global-batch, schedule, chunks, "
+    "kind, param-dtype, reduce-dtype, outputs, recompute";
+
+tl::unexpected<Error> wrong(std::string_view key, std::string_view value, std::string_view expected) {
+  return fail(ErrorCode::kUsage, fmt::format("{}={}: {} expected", key, value, expected));
+}
+
+class Reader {
+ public:
+  Status read(std::string_view key, std::string_view value) {
+    if (!seen_.insert(std::string(key)).second) {
+      return fail(ErrorCode::kUsage, fmt::format("{} is given twice", key));
+    }
+    if (key == "tp") return count(key, value, plan_.tp);
+    if (key == "pp") return count(key, value, plan_.pp);
+    if (key == "cp") return count(key, value, plan_.cp);
+    if (key == "ep") return count(key, value, plan_.ep);
+    if (key == "dp") return count(key, value, plan_.dp);
+    if (key == "chunks") return count(key, value, plan_.chunks);
+    if (key == "fsdp") return count(key, value, fsdp_);
+    if (key == "zero") return choice(key, value, {"0", "1", "2", "3"}, [&](std::size_t i) { plan_.zero = static_cast<int>(i); });
+    if (key == "sequence") return choice(key, value, {"0", "1"}, [&](std::size_t i) { plan_.sequence = i == 1; });
+    if (key == "reduce") return choice(key, value, {"0", "1"}, [&](std::size_t i) { plan_.reduce = i == 1; });
+    if (key == "outputs") return choice(key, value, {"dropped", "kept"}, [&](std::size_t i) { plan_.outputs = i == 1; });
+    if (key == "vocab") {
+      return choice(key, value, {"replicated", "parallel"}, [&](std::size_t i) { plan_.vocab = i == 1; });
+    }
+    if (key == "microbatches") return count(key, value, plan_.microbatches.emplace());
+    if (key == "microbatch") return samples(key, value, plan_.microbatch.emplace());
+    if (key == "global-batch") return samples(key, value, plan_.global_batch.emplace());
+    return name(key, value);
+  }
+
+  Result<Plan> finish() {
+    if (fsdp_ > 0) {
+      if (seen_.contains("zero") && plan_.zero != 3) {
+        return fail(ErrorCode::kUsage, fmt::format("fsdp={} divides parameters: zero={} does not", fsdp_, plan_.zero),
+                    "leave zero away, or give dp instead of fsdp");
+      }
+      plan_.zero = 3;
+      if (!seen_.contains("dp")) plan_.dp = fsdp_;
+      if (plan_.dp % fsdp_ != 0) {
+        return fail(ErrorCode::kUsage, fmt::format("fsdp={} does not divide dp={}", fsdp_, plan_.dp));
+      }
+      plan_.shard = fsdp_ == plan_.dp ? 0 : fsdp_;
+    } else if (!seen_.contains("dp")) {
+      plan_.dp = plan_.ep;
+    }
+    return check();
+  }
+
+ private:
+  static Status count(std::string_view key, std::string_view value, int& to) {
+    const std::int64_t n = parse_int64(value).value_or(0);
+    if (n < 1 || n > kMostGpus) return wrong(key, value, "a whole number of 1 or more");
+    to = static_cast<int>(n);
+    return {};
+  }
+  static Status samples(std::string_view key, std::string_view value, double& to) {
+    to = parse_double(value).value_or(0);
+    if (!(to > 0) || to > kMostSamples) return wrong(key, value, "a number of samples");
+    return {};
+  }
+  template <class Set>
+  static Status choice(std::string_view key, std::string_view value, const std::vector<std::string_view>& all, Set set) {
+    const auto at = std::find(all.begin(), all.end(), value);
+    if (at == all.end()) return wrong(key, value, fmt::format("{}", fmt::join(all, " or ")));
+    set(static_cast<std::size_t>(at - all.begin()));
+    return {};
+  }
+  Status name(std::string_view key, std::string_view value) {
+    const auto text = [&](std::string& to, const std::vector<std::string_view>& all) {
+      return choice(key, value, all, [&](std::size_t i) { to = all[i]; });
+    };
+    if (key == "schedule") return text(plan_.schedule, {"1f1b", "gpipe", "interleaved", "zb1p", "dualpipe"});
+    if (key == "kind") return text(plan_.kind, {"ring", "ulysses", "gather"});
+    if (key == "param-dtype") return text(plan_.param_dtype, {"bf16", "fp16", "fp32"});
+    if (key == "reduce-dtype") return text(plan_.reduce_dtype, {"fp32", "bf16", "fp16"});
+    if (key == "recompute") return text(plan_.recompute, {"none", "selective", "full"});
+    return fail(ErrorCode::kUsage, fmt::format("a plan has no '{}'", key), fmt::format("it has {}", kKeys));
+  }
+
+  Result<Plan> check() {
+    Plan& p = plan_;
+    if (p.recompute == "none") p.recompute.clear();
+    if (p.workers() > whatif::kMostWorkers) {
+      return fail(ErrorCode::kUsage, fmt::format("{} GPUs are more than the limit of {}", p.workers(), whatif::kMostWorkers));
+    }
+    if ((p.dp * p.cp) % p.ep != 0) {
+      return fail(ErrorCode::kUsage, fmt::format("ep={} does not divide the {} GPUs of dp and cp", p.ep, p.dp * p.cp),
+                  "experts are divided over GPUs that hold the same parameters otherwise");
+    }
+    if (p.sequence && p.tp == 1) return fail(ErrorCode::kUsage, "sequence=1 needs tp of 2 or more");
+    if (!p.kind.empty() && p.cp == 1) return fail(ErrorCode::kUsage, "kind= is of cp: give cp of 2 or more");
+    if (p.microbatch && p.microbatches && p.global_batch) {
+      const double all = *p.microbatch * *p.microbatches * p.dp;
+      if (std::abs(all - *p.global_batch) > 1e-6 * all) {
+        return fail(ErrorCode::kUsage, fmt::format("{} micro-batches of {} on {} replicas are {} samples, not {}",
+                                                   *p.microbatches, *p.microbatch, p.dp, all, *p.global_batch));
+      }
+    }
+    if (p.schedule == "interleaved" && p.chunks == 0) p.chunks = 2;
+    if (p.pp > 1) {
+      const int microbatches = p.microbatches.value_or(p.pp * 2);
+      FORETRACE_TRY_VOID(simulate::make_pipeline_schedule(shape_of(microbatches)));
+    } else if (seen_.contains("schedule") || p.chunks > 1) {
+      return fail(ErrorCode::kUsage, "a schedule is of pp: give pp of 2 or more");
+    }
+    return plan_;
+  }
+  [[nodiscard]] simulate::PipelineShape shape_of(int microbatches) const {
+    return {*simulate::schedule_named(plan_.schedule), static_cast<std::uint32_t>(plan_.pp),
+            static_cast<std::uint32_t>(microbatches), static_cast<std::uint32_t>(std::max(1, plan_.chunks))};
+  }
+
+  Plan plan_;
+  int fsdp_ = 0;
+  std::set<std::string> seen_;
+};
+
+}  // namespace
+
+Result<Plan> parse_plan(std::string_view text) {
+  Reader reader;
+  if (!text.empty()) {
+    for (const std::string_view entry : split(text, ',')) {
+      const std::size_t equals = entry.find('=');
+      if (equals == std::string_view::npos || equals == 0) {
+        return fail(ErrorCode::kUsage, fmt::format("'{}' in a plan is no key=value", entry),
+                    "for example --plan tp=2,pp=4,dp=8,microbatches=16");
+      }
+      FORETRACE_TRY_VOID(reader.read(entry.substr(0, equals), entry.substr(equals + 1)));
+    }
+  }
+  return reader.finish();
+}
+
+std::string to_text(const Plan& p) {
+  std::vector<std::string> parts;
+  const auto size = [&](std::string_view key, int n) {
+    if (n > 1) parts.push_back(fmt::format("{}={}", key, n));
+  };
+  const auto word = [&](std::string_view key, const std::string& value) {
+    if (!value.empty()) parts.push_back(fmt::format("{}={}", key, value));
+  };
+  size("tp", p.tp);
+  size("pp", p.pp);
+  size("cp", p.cp);
+  size("ep", p.ep);
+  size("dp", p.dp);
+  if (p.shard > 0) {
+    parts.push_back(fmt::format("fsdp={}", p.shard));
+  } else if (p.zero > 0) {
+    parts.push_back(fmt::format("zero={}", p.zero));
+  }
+  if (p.sequence) parts.emplace_back("sequence=1");
+  if (!p.vocab) parts.emplace_back("vocab=replicated");
+  if (!p.reduce) parts.emplace_back("reduce=0");
+  if (p.microbatches) parts.push_back(fmt::format("microbatches={}", *p.microbatches));
+  if (p.microbatch) parts.push_back(fmt::format("microbatch={:g}", *p.microbatch));
+  if (p.global_batch) parts.push_back(fmt::format("global-batch={:g}", *p.global_batch));
+  if (p.schedule != "1f1b") parts.push_back("schedule=" + p.schedule);
+  if (p.schedule == "interleaved") size("chunks", p.chunks);
+  word("kind", p.kind);
+  word("param-dtype", p.param_dtype);
+  word("reduce-dtype", p.reduce_dtype);
+  if (p.outputs) parts.emplace_back("outputs=kept");
+  word("recompute", p.recompute);
+  return fmt::format("{}", fmt::join(parts, ","));
+}
+
+}  // namespace foretrace::plan

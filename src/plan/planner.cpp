@@ -1,0 +1,297 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "foretrace/analysis/summary.hpp"
+#include "foretrace/plan/plan.hpp"
+#include "plan/compose.hpp"
+#include "plan/one_gpu.hpp"
+#include "trace/latencies.hpp"
+#include "whatif/predict/predictor.hpp"
+
+namespace foretrace::plan {
+namespace {
+
+// Samples and micro-batches of one replica.
+struct Batch {
+  int microbatches = 1;
+  double share = 1;    // a micro-batch over the traced batch
+  double replica = 1;  // a replica's batch over the traced one
+};
+
+bool whole(double x) { return std::abs(x - std::round(x)) < 1e-6; }
+
+Result<Batch> batch_of(const Plan& p, std::optional<double> global, std::optional<double> traced) {
+  Batch b;
+  const auto declined = [](std::string why) { return fail(ErrorCode::kDeclined, std::move(why)); };
+  if ((global || p.microbatch) && !traced) {
+    return fail(ErrorCode::kDeclined, "the trace does not show how many samples a step has",
+                "say it with --batch, or give microbatches only");
+  }
+  if (global) b.replica = *global / p.dp / *traced;
+  if (p.microbatch && p.microbatches) b.replica = *p.microbatch * *p.microbatches / *traced;
+  const double samples = b.replica * traced.value_or(1);
+  if (p.microbatches) {
+    b.microbatches = *p.microbatches;
+  } else if (p.microbatch) {
+    const double n = samples / *p.microbatch;
+    if (n < 1 - 1e-6 || !whole(n)) {
+      return declined(fmt::format("a replica's {:g} samples are no whole number of micro-batches of {:g}", samples, *p.microbatch));
+    }
+    b.microbatches = static_cast<int>(std::lround(n));
+  } else if (p.pp > 1) {
+    // Twice as many as stages keeps a pipeline busy two thirds of the time, where the batch divides like that.
+    b.microbatches = traced ? std::max(1, std::min(2 * p.pp, static_cast<int>(samples))) : 2 * p.pp;
+    while (traced && !whole(samples / b.microbatches)) --b.microbatches;
+  }
+  b.share = b.replica / b.microbatches;
+  if (traced && b.share * *traced < 1 - 1e-6) {
+    return declined(fmt::format("{} micro-batches of a replica's {:g} samples: less than one sample each", b.microbatches, samples));
+  }
+  return b;
+}
+
+double square(double x) { return x * x; }
+
+}  // namespace
+
+struct Planner::State {
+  const analysis::Baseline* baseline = nullptr;
+  PlanOptions options;
+  std::unique_ptr<Groups> groups;
+  Figures figures;
+  OneGpu today;  // the traced step itself
+  bool half_products = false;
+  std::map<Shape, OneGpu> known;
+  std::map<std::string, whatif::Prediction> together;  // several workers without a pipeline, by plan
+
+  const OneGpu& of_one_gpu(const Shape& shape) {
+    const auto at = known.find(shape);
+    if (at != known.end()) return at->second;
+    const Result<std::vector<whatif::Use>> changes = all_changes(shape);
+    OneGpu made;
+    if (changes) {
+      made = predict_one(*baseline, *changes);
+    } else {
+      made.declined = changes.error().message;
+    }
+    return known.emplace(shape, std::move(made)).first->second;
+  }
+
+  [[nodiscard]] Result<std::vector<whatif::Use>> all_changes(const Shape& shape) const {
+    FORETRACE_TRY(const std::vector<whatif::Use> own, changes_of(shape, *groups, options.network));
+    std::vector<whatif::Use> all = options.changes;
+    all.insert(all.end(), own.begin(), own.end());
+    return all;
+  }
+
+  [[nodiscard]] Shape shape_of(const Plan& p, const Batch& b) const {
+    return {b.share, p.tp, p.cp, p.ep, p.sequence, p.vocab, p.kind, p.recompute, options.gpu};
+  }
+
+  // Of a block's parameters, those of experts on this GPU: what dividing the experts took away tells.
+  double expert_share(const Shape& shape, const OneGpu& divided) {
+    if (shape.ep < 2) return 0;
+    Shape whole_experts = shape;
+    whole_experts.ep = 1;
+    const OneGpu& all = of_one_gpu(whole_experts);
+    if (!all.declined.empty() || divided.parts.block.parameters <= 0) return 0;
+    const double local = (all.parts.block.parameters - divided.parts.block.parameters) / (shape.ep - 1);
+    return std::clamp(local / divided.parts.block.parameters, 0.0, 1.0);
+  }
+
+  [[nodiscard]] Job job_of(const Plan& plan, const OneGpu& one, int layers, int microbatches, double experts) const {
+    const whatif::Model& m = baseline->model;
+    return {plan, one.parts, layers, microbatches, experts, std::max(1.0, one.device.streaming_gbs()),
+            m.launches.cpu_per_launch[static_cast<std::size_t>(host::CpuPhase::kBackward)],
+            m.latencies->kernel_gap};
+  }
+
+  PlanPrediction predict(const Plan& plan);
+  Status predict_into(const Plan& plan, PlanPrediction& out);
+  Status without_pipeline(const Plan& plan, const Shape& shape, PlanPrediction& out);
+  Status with_pipeline(const Plan& plan, const Batch& batch, const OneGpu& one, double experts, PlanPrediction& out);
+  void rates(const Plan& plan, const Batch& batch, const OneGpu& one, PlanPrediction& out) const;
+};
+
+Planner::Planner(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Planner::~Planner() = default;
+Planner::Planner(Planner&&) noexcept = default;
+Planner& Planner::operator=(Planner&&) noexcept = default;
+const Planner::Figures& Planner::figures() const { return state_->figures; }
+PlanPrediction Planner::predict(const Plan& plan) { return state_->predict(plan); }
+
+namespace {
+
+std::optional<std::int64_t> number_of(const trace::Steps& steps, const std::string& name) {
+  for (const trace::Step& s : steps.steps) {
+    if (s.name == name) return s.number;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Planner> Planner::make(const analysis::Baseline& baseline, const PlanOptions& options) {
+  auto s = std::make_unique<State>();
+  s->baseline = &baseline;
+  s->options = options;
+  FORETRACE_TRY(whatif::Network network, whatif::network_of(options.network, baseline.model.device));
+  s->groups = std::make_unique<Groups>(std::move(network));
+  s->today = predict_one(baseline, {});
+  if (!s->today.declined.empty()) return fail(ErrorCode::kDeclined, s->today.declined);
+  const Parts& parts = s->today.parts;
+  for (const work::Work& w : baseline.model.works.rows) s->half_products |= is_product(w) && work::is_half(w.dtype);
+
+  const trace::Steps steps = trace::find_steps(*baseline.model.trace);
+  const Result<analysis::SummaryReport> summary = analysis::summarise(
+      *baseline.model.trace, steps, {.step = number_of(steps, baseline.figures.step_name)});
+  Figures& f = s->figures;
+  f.file = baseline.figures.file;
+  f.step_name = baseline.figures.step_name;
+  f.device = baseline.figures.device;
+  f.network = s->groups->network().name;
+  f.gpus_per_node = s->groups->network().gpus_per_node;
+  f.unprofiled = baseline.figures.unprofiled;
+  f.measured = baseline.figures.measured;
+  f.traced_layers = parts.blocks;
+  f.layers = options.layers.value_or(parts.blocks);
+  if (summary && summary->batch) {
+    f.samples = summary->batch->samples;
+    f.tokens = summary->batch->tokens;
+  }
+  hardware::Device device = baseline.model.device;
+  if (!options.gpu.empty()) {
+    FORETRACE_TRY(device, hardware::device_or_file(options.gpu));
+    f.device = device.name;
+  }
+  f.memory_gb = options.memory_gb.value_or(device.reported_gb - static_cast<double>(hardware::kDriverBytes) / 1e9);
+  f.usd_per_hour = options.usd_per_hour;
+  if (!f.usd_per_hour && device.usd_per_hour > 0) f.usd_per_hour = device.usd_per_hour;
+  return Planner(std::move(s));
+}
+
+PlanPrediction Planner::State::predict(const Plan& plan) {
+  PlanPrediction out;
+  out.plan = plan;
+  out.text = to_text(plan);
+  out.workers = plan.workers();
+  if (const Status done = predict_into(plan, out); !done) {
+    out.declined = done.error().message;
+    out.step = 0;
+  }
+  return out;
+}
+
+Status Planner::State::predict_into(const Plan& plan, PlanPrediction& out) {
+  const std::optional<double> global = plan.global_batch ? plan.global_batch : options.global_batch;
+  FORETRACE_TRY(const Batch batch, batch_of(plan, global, figures.samples));
+  out.microbatches = batch.microbatches;
+  if (figures.samples) out.global_batch = *figures.samples * batch.replica * plan.dp;
+  const Shape shape = shape_of(plan, batch);
+  const OneGpu& one_gpu = of_one_gpu(shape);
+  if (!one_gpu.declined.empty()) return fail(ErrorCode::kDeclined, one_gpu.declined);
+  out.not_modelled = one_gpu.prediction.not_modelled;
+  out.origin = one_gpu.prediction.origin;
+  const double experts = expert_share(shape, one_gpu);
+  FORETRACE_TRY_VOID(with_pipeline(plan, batch, one_gpu, experts, out));
+  if (plan.pp == 1 && batch.microbatches == 1 && figures.layers == figures.traced_layers) {
+    FORETRACE_TRY_VOID(without_pipeline(plan, shape, out));
+  }
+  rates(plan, batch, one_gpu, out);
+  return {};
+}
+
+// One micro-batch through all layers: the step as `whatif` predicts it, with the workers that share its gradients.
+Status Planner::State::without_pipeline(const Plan& plan, const Shape& shape, PlanPrediction& out) {
+  const OneGpu& one_gpu = known.at(shape);
+  const std::int64_t replicas = std::int64_t{plan.dp} * plan.cp;
+  const whatif::Prediction* p = &one_gpu.prediction;
+  if (plan.reduce && replicas > 1 && plan.ep == 1) {
+    const auto found = together.find(out.text);
+    if (found != together.end()) {
+      p = &found->second;
+    } else {
+      whatif::ParallelChoice choice;
+      choice.parallel = plan.zero == 0 ? "ddp" : plan.zero == 3 ? "fsdp" : fmt::format("zero{}", plan.zero);
+      if (plan.zero == 3) {
+        choice.param_dtype = plan.param_dtype;
+        choice.reduce_dtype = plan.reduce_dtype;
+        if (plan.shard > 0) choice.shard = plan.shard;
+      }
+      FORETRACE_TRY(const whatif::Parallelism how, whatif::make_parallelism(choice));
+      FORETRACE_TRY(std::vector<whatif::Use> changes, all_changes(shape));
+      changes.push_back(whatif::parallel_use(how, groups->model(plan.tp), static_cast<int>(replicas),
+                                             groups->members_in_node(plan.tp)));
+      p = &together.emplace(out.text, analysis::predict(*baseline, changes)).first->second;
+    }
+  }
+  if (!p->declined.empty()) return fail(ErrorCode::kDeclined, p->declined);
+  out.step = p->step;
+  out.low = p->low;
+  out.high = p->high;
+  out.exposed_communication = p->exposed_communication;
+  out.exposed_groups = std::min(out.exposed_groups, p->exposed_communication);
+  out.exposed_gradients = p->exposed_communication - out.exposed_groups;
+  out.peak_bytes = p->peak_bytes;
+  out.fits = p->reserved_bytes
+                 ? std::optional(static_cast<double>(*p->reserved_bytes) <= figures.memory_gb * 1e9)
+                 : std::nullopt;
+  out.not_modelled = p->not_modelled;
+  return {};
+}
+
+Status Planner::State::with_pipeline(const Plan& plan, const Batch& batch, const OneGpu& one_gpu, double experts,
+                                     PlanPrediction& out) {
+  const int layers = figures.layers;
+  FORETRACE_TRY(Composition made,
+                compose(job_of(plan, one_gpu, layers, batch.microbatches, experts), *groups, plan.pp > 1));
+  // What the parts leave out of one GPU's step (its input, waits at its ends) stays once in each step.
+  Plan alone;
+  FORETRACE_TRY(const Composition whole,
+                compose(job_of(alone, one_gpu, one_gpu.parts.blocks, 1, 0), *groups, false));
+  const whatif::Prediction& p = one_gpu.prediction;
+  const double real = figures.measured ? static_cast<double>(*figures.measured) / static_cast<double>(figures.unprofiled) : 1;
+  const auto times = [&](Ns t) { return static_cast<Ns>(std::llround(static_cast<double>(t) * real)); };
+  const Ns left_out = p.step - times(whole.step);
+  out.step = std::max<Ns>(1, times(made.step) + left_out);
+  out.bubble = times(made.bubble);
+  out.exposed_groups = times(made.exposed_groups);
+  out.exposed_stages = made.exposed_stages;
+  out.exposed_gradients = made.exposed_gradients;
+  out.exposed_communication = out.exposed_groups + out.exposed_stages + out.exposed_gradients;
+  const double off = made.sigma * static_cast<double>(out.exposed_communication);
+  const auto band = [&](Ns edge) {
+    const double compute = static_cast<double>(out.step) * static_cast<double>(edge - p.step) / static_cast<double>(p.step);
+    return static_cast<Ns>(std::llround(std::sqrt(square(compute) + square(off))));
+  };
+  out.low = std::max<Ns>(0, out.step - band(p.low));
+  out.high = out.step + band(p.high);
+  out.ranks = std::move(made.ranks);
+  out.actions = std::move(made.actions);
+  if (one_gpu.parts.memory) {
+    out.peak_bytes = made.peak;
+    const double reserve = p.reserved_bytes && p.peak_bytes && *p.peak_bytes > 0
+                               ? static_cast<double>(*p.reserved_bytes) / static_cast<double>(*p.peak_bytes) : 1;
+    out.fits = static_cast<double>(made.peak) * reserve <= figures.memory_gb * 1e9;
+  }
+  return {};
+}
+
+void Planner::State::rates(const Plan& plan, const Batch& batch, const OneGpu& one_gpu, PlanPrediction& out) const {
+  const double seconds = static_cast<double>(out.step) / 1e9;
+  const double batches = batch.replica * plan.dp;  // traced batches in a step of the job
+  if (figures.samples) out.samples_per_s = *figures.samples * batches / seconds;
+  if (figures.tokens) out.tokens_per_s = *figures.tokens * batches / seconds;
+  const Parts& t = today.parts;
+  const double flops = (t.first.flops + t.last.flops + figures.layers * t.block.flops) * batches;
+  const double peak = one_gpu.device.tflops(half_products ? work::Dtype::kBf16 : work::Dtype::kFp32) * 1e12;
+  if (flops > 0 && peak > 0) out.mfu = flops / seconds / peak / static_cast<double>(out.workers);
+  if (out.tokens_per_s && figures.usd_per_hour) {
+    out.usd_per_million_tokens = *figures.usd_per_hour * static_cast<double>(out.workers) / 3600 / *out.tokens_per_s * 1e6;
+  }
+}
+
+}  // namespace foretrace::plan

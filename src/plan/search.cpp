@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <functional>
+
+#include "foretrace/plan/plan.hpp"
+
+namespace foretrace::plan {
+namespace {
+
+// A choice of everything there is to choose, for so many GPUs.
+void each_plan(const Planner& planner, std::int64_t gpus, const std::function<void(const Plan&)>& visit) {
+  const Planner::Figures& f = planner.figures();
+  const auto divisors = [](std::int64_t n, std::int64_t most) {
+    std::vector<int> out;
+    for (std::int64_t d = 1; d <= std::min(n, most); ++d) {
+      if (n % d == 0) out.push_back(static_cast<int>(d));
+    }
+    return out;
+  };
+  // Tensor parallel stays inside a node: its collectives are in every layer.
+  for (const int tp : divisors(gpus, f.gpus_per_node)) {
+    for (const int pp : divisors(gpus / tp, f.layers)) {
+      Plan p;
+      p.tp = tp;
+      p.pp = pp;
+      p.dp = static_cast<int>(gpus / tp / pp);
+      p.sequence = tp > 1;
+      for (const char* recompute : {"", "full"}) {
+        p.recompute = recompute;
+        for (const double microbatch : {1.0, 2.0, 4.0, 8.0}) {
+          if (f.samples) p.microbatch = microbatch;
+          for (const int zero : {0, 1, 3}) {
+            if (zero > 0 && p.dp == 1) continue;
+            p.zero = zero;
+            p.schedule = "1f1b";
+            p.chunks = 0;
+            visit(p);
+            if (pp == 1) continue;
+            p.schedule = "interleaved";
+            for (p.chunks = 2; p.chunks <= 4 && p.pp * p.chunks <= f.layers; p.chunks *= 2) visit(p);
+            p.schedule = "zb1p";
+            p.chunks = 0;
+            visit(p);
+          }
+          if (!f.samples) break;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+PlanReport search_plans(Planner& planner, const SearchOptions& options) {
+  PlanReport r;
+  r.verb = "plan";
+  r.figures = planner.figures();
+  r.gpus = options.gpus;
+  std::vector<Plan> all;
+  each_plan(planner, options.gpus, [&](const Plan& p) { all.push_back(p); });
+  r.tried = all.size();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    PlanPrediction p = planner.predict(all[i]);
+    p.actions.clear();
+    if (p.declined.empty() && p.fits == false) {
+      p.declined = "it does not fit into the GPU's memory";
+    }
+    (p.declined.empty() ? r.plans : r.declined).push_back(std::move(p));
+    if (options.progress) options.progress("trying plans", i + 1, all.size(), "plans");
+  }
+  std::stable_sort(r.plans.begin(), r.plans.end(), [](const PlanPrediction& a, const PlanPrediction& b) {
+    const double rate_a = a.samples_per_s.value_or(0);
+    const double rate_b = b.samples_per_s.value_or(0);
+    return rate_a != rate_b ? rate_a > rate_b : a.step < b.step;
+  });
+  return r;
+}
+
+}  // namespace foretrace::plan
