@@ -6,7 +6,6 @@
 
 #include "trace/latencies.hpp"
 #include "whatif/rewrite/scaling.hpp"
-#include "whatif/rewrite/workspaces.hpp"
 
 namespace foretrace::whatif {
 
@@ -38,6 +37,36 @@ std::vector<std::vector<End>> ends_of(const JobTies& ties) {
     }
   }
   return out;
+}
+
+/// Activations there when the first backward pass begins: of all micro-batches in flight.
+std::int64_t kept_for_backward(const memory::Curve& c) {
+  std::int64_t bytes = 0;
+  for (const memory::Block& b : c.blocks) {
+    const bool there = b.allocated < c.backward_from && b.freed >= c.backward_from;
+    if (there && b.kind == memory::Kind::kActivation && !b.of_parameters) bytes += b.bytes;
+  }
+  return bytes;
+}
+
+/// From `before` micro-batches in flight to `after`. Each further one is freed by a backward pass of its own.
+void keep_in_flight(memory::Curve& c, std::uint32_t before, std::uint32_t after, std::uint32_t passes) {
+  const std::int64_t each = kept_for_backward(c) / before;
+  if (after <= before) {
+    c.start_bytes = std::max<std::int64_t>(0, c.start_bytes - each * (before - after));
+    return;
+  }
+  std::vector<memory::Block> more;
+  const std::uint32_t backward = c.update_from > c.backward_from ? c.update_from - c.backward_from : 0;
+  for (std::uint32_t i = 1; i <= after - before; ++i) {
+    const auto part = static_cast<std::uint32_t>(std::uint64_t{backward} * std::min(i, passes) / passes);
+    more.push_back({.bytes = each,
+                    .allocated = c.backward_from > 0 ? c.backward_from - 1 : 0,
+                    .freed = c.backward_from + part,
+                    .kind = memory::Kind::kActivation,
+                    .stage = memory::Stage::kForward});
+  }
+  memory::add_blocks(c, more);
 }
 
 /// Runs one rank's passes in another order.
@@ -241,22 +270,18 @@ Status Reschedule::tie(const JobModels& job) {
   return {};
 }
 
-// Activations that a stage holds at most, in steps' worth of samples.
-double Reschedule::in_flight(const Plan& plan, std::uint32_t stage) const {
-  const std::uint32_t held = plan.schedule == ScheduleKind::kGpipe
-                                 ? plan.micro_batches
-                                 : std::min(plan.micro_batches, stages_ - stage);
-  return static_cast<double>(held) / plan.micro_batches;
+// Micro-batches whose activations a stage holds at most.
+std::uint32_t Reschedule::in_flight(const Plan& plan, std::uint32_t stage) const {
+  return plan.schedule == ScheduleKind::kGpipe ? plan.micro_batches : std::min(plan.micro_batches, stages_ - stage);
 }
 
 Status Reschedule::apply(std::size_t slot, Model& model, Draft& draft) const {
   const Rank& rank = ranks_[slot];
-  const Model was = model;
   const double x = static_cast<double>(before_.micro_batches) / after_.micro_batches;
   if (x != 1) scale_batch(model, draft, x);
-  if (was.memory) {
-    const double held = in_flight(after_, rank.stage) / in_flight(before_, rank.stage);
-    model.memory = held == 1 ? was.memory : BatchMemory(was).at(held);
+  if (model.memory) {
+    const std::uint32_t before = in_flight(before_, rank.stage);
+    keep_in_flight(*model.memory, before, in_flight(after_, rank.stage), before_.micro_batches);
   }
   Rewriter(model, draft, rank.passes, after_.micro_batches)
       .run(schedule_.ranks[rank.stage], rank.from_previous, rank.to_next, rank.from_next, rank.to_previous);

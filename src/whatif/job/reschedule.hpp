@@ -39,7 +39,7 @@ class Reschedule {
 
   Status read_ranks(const JobModels& job);
   Status tie(const JobModels& job);
-  [[nodiscard]] double in_flight(const Plan& plan, std::uint32_t stage) const;
+  [[nodiscard]] std::uint32_t in_flight(const Plan& plan, std::uint32_t stage) const;
 
   std::vector<Rank> ranks_;  // by slot
   std::uint32_t stages_ = 0;
