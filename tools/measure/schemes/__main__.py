@@ -61,6 +61,7 @@ def mps(on: bool) -> None:
 
 def import_all() -> None:
     """Before ranks are forked, so that each start is short; nothing of it touches the GPU."""
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # to ask whether there is a GPU must not start CUDA either
     for name in ("torchvision.models", "transformers.models.bert.modeling_bert", "transformers.models.gpt2.modeling_gpt2",
                  "torch.distributed.fsdp", "torch.distributed.fsdp.wrap", "torch.distributed.device_mesh", "torch.distributed.optim",
                  "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook", "torch._dynamo", "torch.profiler", "tools.measure.schemes.rank"):
@@ -150,7 +151,7 @@ class Launcher:
         todo += [(case, name, True) for case, name in setup.traces]
         numbered = [(i, c, n, t) for i, (c, n, t) in enumerate(todo) if self.only.search(f"{setup.name}.{n}.{c}{'+' if t else ''}")]
         names = {i: f"{n} {c}{' traced' if t else ''}" for i, c, n, t in numbered}
-        collectives = not self.done and self.only.pattern == ""
+        collectives = not self.done
         began, tries = time.time(), 0
         while numbered and tries < 8 and time.time() < end - 8:
             problem = self.wait(self.start(setup, numbered, end, collectives), names)

@@ -33,7 +33,7 @@ def operation(kind: str, mb: float, place: Place, dtype: torch.dtype, group: Any
         "gather": lambda: _sends([dist.P2POp(dist.irecv, parts[r], r) for r in others] if first else [dist.P2POp(dist.isend, x, 0)]),
         "scatter": lambda: _sends([dist.P2POp(dist.isend, parts[r], r) for r in others] if first else [dist.P2POp(dist.irecv, x, 0)]),
     }
-    return calls[kind]
+    return calls[kind] if place.rank < ranks or group is not None else lambda: None
 
 
 def _sends(operations: list[Any]) -> None:

@@ -50,4 +50,4 @@ SET_UPS = (
     SetUp("net", 4, 0.06, cases(("solo",), (B, R)) + cases(("blueconnect", "servers@1"), (B, R)) + cases(("ddp",), (B, R)), node=1,
           sizes=SLOW | SERVED),
 )
-TINY_SIZES = {"all_reduce": (0.004, 0.25), "all_gather": (0.25,), "reduce_scatter": (0.25,), "broadcast": (0.25,)}
+TINY_SIZES = {"all_reduce": (0.004, 0.25), "all_gather": (0.25,), "reduce_scatter": (0.25,), "broadcast": (0.25,), "all_to_all": (0.25,)}
