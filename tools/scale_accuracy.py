@@ -37,7 +37,7 @@ SCHEMES = {
 }
 NUMBERED = {  # the number behind the @ is no bucket size
     "servers": ["--parallel", "ps", "--servers"],
-    "p3": ["--parallel", "p3", "--send-us", "450", "--slice-mb"],  # its sender is a Python thread (data/README.md)
+    "p3": ["--parallel", "p3", "--slice-mb"],
     "horovod": ["--parallel", "horovod", "--cycle-ms"],
 }
 
@@ -75,11 +75,20 @@ def options(row):
     """ddp is bucket_cap_mb=25 given explicitly (or not given: default_buckets); ddp@X is X; None: no prediction."""
     name, _, number = row["case"].partition("@")
     if name in NUMBERED:
-        return [*NUMBERED[name], number]
+        # What sending a slice costs the CPU is a property of the program: its row says it, or it was a Python thread (data/README.md).
+        sender = ["--send-us", f"{row.get('send_us', 450):.0f}"] if name == "p3" else []
+        return [*NUMBERED[name], number, *sender]
+    if name in BY_WHATIF:
+        return BY_WHATIF[name]
     if name not in SCHEMES:
         return None
     extra = [] if name == "fsdp" or row.get("default_buckets") else ["--bucket-mb", number or "25"]
     return SCHEMES[name] + extra
+
+
+def own_collectives(row):
+    """The rows of collectives.jsonl: of all ranks, or of BlueConnect's levels, groups of two that are busy at once."""
+    return row["tag"] + "-levels" if row["case"] == "blueconnect" else row["tag"]
 
 
 def workers(row):
@@ -95,9 +104,17 @@ def solo_trace(folder, row):
     return own if own.exists() else next(iter(others), None)
 
 
+# Cases that `scale` has no option for, as what-ifs.
+BY_WHATIF = {"fsdp1": "fsdp:version=1"}
+
+
 def predict(foretrace, trace, measured_ms, world, collectives, tag, extra):
-    answer = gates.ask(foretrace, "scale", str(trace), "--workers", str(world), "--measured-ms", str(measured_ms), "--collectives", str(collectives),
-                       "--collectives-tag", tag, *extra)
+    if isinstance(extra, str):
+        use = f"{extra},workers={world},collectives={collectives},collectives_tag={tag}"
+        answer = gates.ask(foretrace, "whatif", str(trace), use, "--measured-ms", str(measured_ms))
+    else:
+        answer = gates.ask(foretrace, "scale", str(trace), "--workers", str(world), "--measured-ms", str(measured_ms), "--collectives",
+                           str(collectives), "--collectives-tag", tag, *extra)
     return (answer["predictions"][0], None) if "predictions" in answer else (None, answer["error"])
 
 
@@ -136,9 +153,7 @@ def main():
             trace = solo_trace(folder, row)
             if trace is None:
                 continue
-            # BlueConnect's levels are groups of two, both pairs at once.
-            tag = row["tag"] + "-pairs" if row["case"] == "blueconnect" else row["tag"]
-            p, problem = predict(args.foretrace, trace, base["median_ms"], workers(row), folder / "collectives.jsonl", tag, extra)
+            p, problem = predict(args.foretrace, trace, base["median_ms"], workers(row), folder / "collectives.jsonl", own_collectives(row), extra)
             if p is None:
                 print(f"{row['model']:10} {row['world']:5} {row['case']:11} {row['rank']:4} {problem}")
                 errors.setdefault(row["case"].partition("@")[0], []).append(1.0)

@@ -65,7 +65,7 @@ class Horovod:
                     self._reduce(int(self.memory[world + 1 + mine % ring]))
                     mine += 1
                     self.rounds_s.append(time.perf_counter() - begin)
-        except BaseException as error:  # noqa: BLE001 said by the thread that waits
+        except BaseException as error:
             self.failed = error
             self.all_done.set()
 

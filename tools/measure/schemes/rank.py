@@ -81,7 +81,7 @@ class Rank:
 
     def collectives(self) -> None:
         began = time.time()
-        sizes = self.setup.sizes if self.cuda else TINY_SIZES | {k: (0.25,) for k in self.setup.sizes}
+        sizes = self.setup.sizes if self.cuda else TINY_SIZES | dict.fromkeys(self.setup.sizes, (0.25,))
         for kind, all_mb in sizes.items():
             for mb in all_mb:
                 for ranks in (self.setup.world, 3) if kind in SERVED else (self.setup.world,):

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -99,7 +98,7 @@ def training_of(case: str, name: str, model: nn.Module, place: Place) -> Trainin
     number = float(text) if text else None
     training = (_WithServers if kind == "servers" else Training)(name, model, place)
     kind_of, options = networks.optimizer_of(name)
-    made = lambda parameters: networks.optimizer(name, parameters)  # noqa: E731
+    made = lambda parameters: networks.optimizer(name, parameters)
     if kind == "ddp" or kind == "zero1":
         _wrapped(training, bucket_mb=number)
     elif kind == "ddpfp16":
