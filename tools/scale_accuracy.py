@@ -97,6 +97,12 @@ def workers(row):
     return row["world"] - int(number) if name == "servers" else row["world"]
 
 
+def memory_error(prediction, row):
+    """Of the peak; None where one of both is not known."""
+    predicted, measured = prediction.get("peak_bytes"), row.get("peak_bytes")
+    return predicted / measured - 1 if predicted and measured else None
+
+
 def solo_trace(folder, row):
     """The trace of one worker alone: of the same session, else of another with the same model and share of the GPU."""
     own = folder / f"{row['model']}.{row['tag']}.solo.w{row['world']}.r{row['rank']}.json.gz"
@@ -137,9 +143,10 @@ def main():
     parser.add_argument("--gate", help="MEAN,MAX in percent over the ddp cases, and each other case's own largest: exit 1 above")
     args = parser.parse_args()
     errors: dict[str, list[float]] = {}
+    memory: dict[str, list[float]] = {}
     lines = ["| model | ranks | case | measured ms | p10 … p90 | predicted ms | exposed ms | error |",
              "|---|---:|---|---:|---:|---:|---:|---:|"]
-    print(f"{'model':10} {'world':>5} {'case':11} {'rank':>4} {'measured':>9} {'p10..p90':>17} {'predicted':>9} {'exposed':>8} {'error':>8}")
+    print(f"{'model':10} {'tag':7} {'world':>5} {'case':11} {'rank':>4} {'measured':>9} {'p10..p90':>17} {'predicted':>9} {'exposed':>8} {'error':>8}")
     for folder in args.folder:
         rows = json_lines(folder / "truth.jsonl")
         solo = {(r["tag"], r["model"], r["world"], r["rank"]): r for r in rows if r["case"] == "solo"}
@@ -155,18 +162,25 @@ def main():
                 continue
             p, problem = predict(args.foretrace, trace, base["median_ms"], workers(row), folder / "collectives.jsonl", own_collectives(row), extra)
             if p is None:
-                print(f"{row['model']:10} {row['world']:5} {row['case']:11} {row['rank']:4} {problem}")
+                print(f"{row['model']:10} {row['tag']:7} {row['world']:5} {row['case']:11} {row['rank']:4} {problem}")
                 errors.setdefault(row["case"].partition("@")[0], []).append(1.0)
                 continue
             e = distance(p["ms"], row)
             errors.setdefault(row["case"].partition("@")[0], []).append(abs(e))
+            m = memory_error(p, row)
+            if m is not None:
+                memory.setdefault(row["case"].partition("@")[0], []).append(abs(m))
             lines.append(f"| {row['model']} | {row['world']} | {row['case']} | {row['median_ms']:.1f} | {row['p10_ms']:.1f} … "
                          f"{row['p90_ms']:.1f} | {p['ms']:.1f} | {p['exposed_comm_ms']:.1f} | {100 * e:+.1f} % |")
-            print(f"{row['model']:10} {row['world']:5} {row['case']:11} {row['rank']:4} {row['median_ms']:9.2f} "
-                  f"{row['p10_ms']:8.2f}..{row['p90_ms']:<7.2f} {p['ms']:9.2f} {p['exposed_comm_ms']:8.2f} {100 * e:7.1f}%")
+            print(f"{row['model']:10} {row['tag']:7} {row['world']:5} {row['case']:11} {row['rank']:4} {row['median_ms']:9.2f} "
+                  f"{row['p10_ms']:8.2f}..{row['p90_ms']:<7.2f} {p['ms']:9.2f} {p['exposed_comm_ms']:8.2f} {100 * e:7.1f}%"
+                  + (f"  to the median {100 * (p['ms'] / row['median_ms'] - 1):+.1f}%" if e != p["ms"] / row["median_ms"] - 1 else "")
+                  + (f"  peak {row['peak_bytes'] / 1e9:.2f} GB {100 * m:+.1f}%" if m is not None else ""))
     print()
     for case, all_errors in errors.items():
-        print(f"{case:11} rows {len(all_errors):3}  mean {100 * sum(all_errors) / len(all_errors):5.1f} %  max {100 * max(all_errors):5.1f} %")
+        peaks = memory.get(case)
+        print(f"{case:11} rows {len(all_errors):3}  mean {100 * sum(all_errors) / len(all_errors):5.1f} %  max {100 * max(all_errors):5.1f} %"
+              + (f"  peak mean {100 * sum(peaks) / len(peaks):4.1f} %  max {100 * max(peaks):4.1f} %" if peaks else ""))
     if args.update_docs:
         summary = ["| case | rows | mean error | largest |", "|---|---:|---:|---:|"]
         summary += [f"| {case} | {len(all_errors)} | {100 * sum(all_errors) / len(all_errors):.1f} % | {100 * max(all_errors):.1f} % |"
