@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "whatif/dataflow/dataflow.hpp"
-#include "whatif/rewrite/rows.hpp"
+#include "whatif/rewrite/unit_rows.hpp"
 
 namespace foretrace::whatif {
 namespace {
@@ -20,28 +19,11 @@ using work::Work;
 
 constexpr double kAnyTime = std::numeric_limits<double>::infinity();
 
-/// Rows of one operation of the forward pass and of its gradient.
-struct Parts {
-  std::vector<const Row*> forward, backward;
-  std::vector<const Row*> sums;  ///< that add up gradients behind its own
-};
-
 class Joiner {
  public:
   Joiner(Model& m, Draft& draft, Selection& gone)
       : m_(m), draft_(draft), gone_(gone), held_(shared_flow(m)), flow_(*held_), rows_(rows_of(m, draft)) {
-    for (const Row& r : rows_) {
-      const std::uint32_t event = m.works[r.work].op_event;
-      if (event == kNone) continue;
-      if (r.phase == Phase::kBackward) {
-        const Dataflow::Backward b = flow_.backward_of(event);
-        if (b.unit == kNone) continue;
-        Parts& of = parts_[b.unit];
-        (b.sums ? of.sums : of.backward).push_back(&r);
-      } else if (const std::uint32_t unit = flow_.unit_of(event); unit != kNone) {
-        parts_[unit].forward.push_back(&r);
-      }
-    }
+    parts_ = rows_by_unit(m, flow_, rows_);
   }
 
   std::size_t run(bool enlarge) {
@@ -123,7 +105,7 @@ class Joiner {
   void join_kind(const std::vector<std::uint32_t>& units, bool backward) {
     std::map<Family, std::vector<const Row*>> kinds;
     for (const std::uint32_t u : units) {
-      const Parts& of = parts_[u];
+      const UnitRows& of = parts_[u];
       for (const Row* r : backward ? of.backward : of.forward) kinds[m_.works[r->work].family].push_back(r);
     }
     for (const auto& [family, rows] : kinds) {
@@ -170,7 +152,7 @@ class Joiner {
         flow_.units[next.front()].inputs.size() != last.size())
       return false;
     if (std::any_of(last.begin(), last.end(), [&](std::uint32_t u) { return readers(u) != next; })) return false;
-    const Parts& of = parts_[next.front()];
+    const UnitRows& of = parts_[next.front()];
     for (const auto* rows : {&of.forward, &of.backward}) {
       for (const Row* r : *rows) gone_.insert(gone_.end(), r->tasks.begin(), r->tasks.end());
     }
@@ -189,7 +171,7 @@ class Joiner {
     std::int64_t all = 0;
     const Row* earliest = nullptr;
     for (const std::uint32_t u : last) {
-      const Parts& of = parts_[u];
+      const UnitRows& of = parts_[u];
       if (of.forward.empty()) continue;
       const Row& r = *of.forward.back();
       const Work& w = m_.works[r.work];
@@ -227,7 +209,7 @@ class Joiner {
   std::shared_ptr<const Dataflow> held_;
   const Dataflow& flow_;
   std::vector<Row> rows_;
-  std::map<std::uint32_t, Parts> parts_;
+  std::map<std::uint32_t, UnitRows> parts_;
 };
 
 }  // namespace
