@@ -55,5 +55,9 @@ def text_of() -> str:
     return "\n".join(aligned(["paper", "its change", "its error %", "here", "error % here"], rows))
 
 
+def files() -> dict[Path, str]:
+    return {DOCS: with_between(DOCS, MARK, text_of())}
+
+
 if __name__ == "__main__":
-    sys.exit(fitted.main(__doc__, lambda _: {DOCS: with_between(DOCS, MARK, text_of())}))
+    sys.exit(fitted.main(__doc__, lambda _: files()))
