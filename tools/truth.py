@@ -51,6 +51,8 @@ SWITCHES = {
     "amp": "amp",
     "bs2": "batch:x=2",
     "bs4": "batch:x=4",
+    "bs6": "batch:x=6",
+    "bs8": "batch:x=8",
     "bsh": "batch:x=0.5",
     "fp8": "fp8",
     "cl": "channels-last",

@@ -50,6 +50,8 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "fp8": {"fp8": 1},
     "bs2": {"bsx": 2.0},
     "bs4": {"bsx": 4.0},
+    "bs6": {"bsx": 6.0},
+    "bs8": {"bsx": 8.0},
     "bsh": {"bsx": 0.5},
     "cl": {"cl": 1},
 }
