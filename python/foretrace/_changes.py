@@ -146,10 +146,14 @@ def compile(*, mode: Literal["default", "reduce-overhead", "max-autotune"] | Non
     return written("compile", locals())
 
 
-def compress_activations(*, bits: Literal[16, 8] | None = None) -> str:
+def compress_activations(*, bits: Literal[16, 8] | None = None, code: Literal["fewer", "lossless"] | None = None,
+                         zeros: float | None = None) -> str:
     """Activations wait for the backward pass in fewer bits.
 
     bits: of a kept element (default 16)
+    code: lossless: a bit for a ReLU, a byte for a pooling layer behind one, no zeros in what convolutions keep of
+        them (default fewer)
+    zeros: with code=lossless: share of what a ReLU writes that is zero (default 0.5)
     """
     return written("compress-activations", locals())
 
@@ -377,8 +381,11 @@ def stage_balance() -> str:
     return written("stage-balance", locals())
 
 
-def substitute() -> str:
-    """Layers that read the same input become one wider layer (query, key and value)."""
+def substitute(*, enlarge: bool | None = None) -> str:
+    """Layers that read the same input become one wider layer (query, key and value; convolutions).
+
+    enlarge: 1: also convolutions whose kernels differ in size; the smaller ones get zeros around them (default 0)
+    """
     return written("substitute", locals())
 
 
