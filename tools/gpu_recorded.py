@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+
 import tomllib
 
 DEVICES = pathlib.Path(__file__).resolve().parent.parent / "src" / "hardware" / "devices"
