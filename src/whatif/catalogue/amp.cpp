@@ -60,7 +60,7 @@ class Amp {
       return fail(ErrorCode::kDeclined, "no operation of this step runs in half precision under autocast");
     if (is_compiled(m_)) {
       m_.not_modelled.emplace_back("XLA compiles another program for another type, with other fusions");
-      if (m_.memory) m_.not_modelled.emplace_back("memory: the peak is that of the program as it is");
+      if (m_.memory) half_program_memory(m_);
       return {};
     }
     halve_collectives();
