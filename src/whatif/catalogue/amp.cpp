@@ -157,6 +157,10 @@ class Amp {
     if (!everywhere_ || !passes || work.of_parameters || !work.has_shape() || work.family == Family::kCommunication) {
       return false;
     }
+    // XLA converts a weight in a kernel of its own in front of the library's product.
+    const bool weighs = row.phase == Phase::kForward && is_product(work) && work.weight_elements > 0;
+    if (weighs && (work.dtype == Dtype::kFp32 || work.dtype == Dtype::kTf32))
+      insert_weight_cast(m_, draft_, row, dtype_);
     return half(row, Precision::kHalf);
   }
 
