@@ -389,8 +389,12 @@ def substitute(*, enlarge: bool | None = None) -> str:
     return written("substitute", locals())
 
 
-def tf32() -> str:
-    """FP32 matrix products and convolutions run on tensor cores in TF32."""
+def tf32(*, only: Literal["both", "products", "convolutions"] | None = None) -> str:
+    """FP32 matrix products and convolutions run on tensor cores in TF32.
+
+    only: what changes: both, as in NVIDIA's containers; convolutions alone, as PyTorch has it by default; or
+        products alone
+    """
     return written("tf32", locals())
 
 
