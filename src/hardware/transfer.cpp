@@ -137,11 +137,12 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
     const double residual = std::log(measured_ns / before);
     const double common = context.common[static_cast<std::size_t>(here.kind)];
     // Of convolutions only those in FP32 were measured on several GPUs; what those miss, shapes in half precision and TF32 miss too.
-    const ProductWeights& missed = is_conv(work) ? weights.of(ProductKind::kConv, to) : target;
+    const ProductKind kind = is_conv(work) ? ProductKind::kConv : fitted_kind(there);
+    const ProductWeights& missed = weights.of(kind, to);
     // What all products share is theirs where the model knows the origin, mostly the origin's own where it does not.
     const double shared = same ? 1.0 : known_here ? missed.common_known : missed.common_new;
     const double theirs = same ? common : std::clamp(common, -missed.most_common, missed.most_common);
-    cost.ns = after * std::exp(shared * theirs + transferred_residual(residual - common, missed, from, to));
+    cost.ns = after * std::exp(shared * theirs + tables.residual().correlation(kind, from, to) * (residual - common));
     // What was missed here does not make tensor cores slower than none.
     if (cost.ns > after && there.dtype != Dtype::kFp32 && !same && !is_conv(work)) {
       cost.ns = std::min(cost.ns, std::max(after, law_us(with_dtype(work, Dtype::kFp32), context, to) * 1e3));
@@ -167,8 +168,8 @@ Cost to_measured_convolution(double measured_ns, const Work& work, const Device&
   const Cost back = product_transfer(there.ns, work, to, from, nothing_common);
   Cost cost = product_transfer(measured_ns, work, from, to, context);
   if (!cost.known || !back.known) return cost;
-  const ProductWeights& missed = tables.products().of(ProductKind::kConv, to);
-  cost.ns = there.ns * std::exp(transferred_residual(std::log(measured_ns / back.ns), missed, from, to));
+  const double correlation = tables.residual().correlation(ProductKind::kConv, from, to);
+  cost.ns = there.ns * std::exp(correlation * std::log(measured_ns / back.ns));
   cost.ns = std::max(cost.ns, bound_ns(measured_ns, work, from, to));
   return cost;
 }
