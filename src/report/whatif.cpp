@@ -175,8 +175,10 @@ std::string to_json(const WhatIfReport& r, const search::Optimized* plan) {
     }
     write_times(json, p).member("speedup", p.speedup).member("samples", p.samples).member("gain", p.gain());
     json.member("samples_per_s", samples_per_second(r, p));
-    json.member("workers", p.workers).member("replicas", p.replicas);
-    json.member_ms("comm_ms", p.communication).member_ms("exposed_comm_ms", p.exposed_communication);
+    if (p.workers > 1) {
+      json.member("workers", p.workers).member("replicas", p.replicas);
+      json.member_ms("comm_ms", p.communication).member_ms("exposed_comm_ms", p.exposed_communication);
+    }
     json.member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes);
     json.member("reserved_bytes", p.reserved_bytes).member("fits", p.fits);
     write_peak_parts(json, p.peak_parts);
