@@ -23,11 +23,13 @@ __all__ = [
     "compile",
     "compress_activations",
     "compress_gradients",
+    "cp",
     "cpu",
     "cuda_graph",
     "dataloader",
     "ddp",
     "duration",
+    "ep",
     "flash_attention",
     "foreach_optimizer",
     "fp8",
@@ -127,10 +129,13 @@ def channels_last() -> str:
     return written("channels-last", locals())
 
 
-def checkpoint(*, layers: str | Sequence[str] | None = None, reentrant: bool | None = None) -> str:
+def checkpoint(*, layers: str | Sequence[str] | None = None, blocks: float | None = None,
+               mode: Literal["full", "selective"] | None = None, reentrant: bool | None = None) -> str:
     """Activations of blocks are recomputed in the backward pass instead of kept.
 
     layers: globs of block names, separated by |; every repeated block when not given
+    blocks: how many of them, the first ones; all when not given
+    mode: selective: results of products and attention are kept, all else runs again (default full)
     reentrant: 1: use_reentrant=True (default 0)
     """
     return written("checkpoint", locals())
@@ -171,6 +176,20 @@ def compress_gradients(*, method: Literal["fp16", "powersgd", "topk", "dgc", "qs
     workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb: as for ddp
     """
     return written("compress-gradients", {**locals(), "ring_steps": on_off(ring_steps)})
+
+
+def cp(size: float, *, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+       gpus_per_node: float | None = None, kind: Literal["ring", "ulysses", "gather"] | None = None,
+       reduce: bool | None = None) -> str:
+    """Context parallel: the positions of every sample divided over several GPUs.
+
+    size: GPUs that share the model
+    kind: ring: keys and values go round; gather: everybody gets all of them; ulysses: heads for positions by all-
+        to-all (default ring)
+    reduce: 0: gradients are not reduced over these GPUs (default 1)
+    fabric, collectives, collectives_tag, gpus_per_node: as for ddp
+    """
+    return written("cp", locals())
 
 
 def cpu(x: float) -> str:
@@ -227,6 +246,20 @@ def duration(select: str, x: float) -> str:
     return written("duration", locals())
 
 
+def ep(size: float, *, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+       gpus_per_node: float | None = None, imbalance: float | None = None, capacity: float | None = None,
+       reduce: bool | None = None) -> str:
+    """Expert parallel: the experts of every layer divided over several GPUs, each with a batch of its own.
+
+    size: GPUs that share the model
+    imbalance: tokens of the fullest GPU over the mean; the band has it too (default 1)
+    capacity: tokens that each expert takes, as a multiple of the trace's (default 1)
+    reduce: 0: gradients of what all GPUs have are not reduced (default 1)
+    fabric, collectives, collectives_tag, gpus_per_node: as for ddp
+    """
+    return written("ep", locals())
+
+
 def flash_attention() -> str:
     """Attention runs as one fused kernel that never writes its scores."""
     return written("flash-attention", locals())
@@ -252,10 +285,19 @@ def fp8(*, casts: Literal["separate", "fused"] | None = None, which: Literal["al
 def fsdp(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
          collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
          ring_steps: bool | None = None, version: Literal[2, 1] | None = None,
+         param_dtype: Literal["as_is", "bf16", "fp16", "fp32"] | None = None,
+         reduce_dtype: Literal["as_is", "bf16", "fp16", "fp32"] | None = None, reshard: bool | None = None,
+         prefetch: float | None = None, shard: float | None = None, cpu_offload: bool | None = None,
          compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Fully sharded data parallel (ZeRO 3): parameters gathered before use, gradients reduce-scattered.
 
     version: 2: fully_shard; 1: FullyShardedDataParallel, with flat parameters (default 2)
+    param_dtype: the type that parameters are gathered in and computed with, without autocast; default: as they are
+    reduce_dtype: the type that gradients are reduced in; default: that of the parameters
+    reshard: 0: gathered parameters stay until backward (reshard_after_forward=False) (default 1)
+    prefetch: units gathered ahead of their use; default: one, in backward
+    shard: GPUs that divide one copy of the model, replicas beside it (HSDP); default: all
+    cpu_offload: 1: shards and their update live on the host (default 0)
     workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, compress: as for ddp
     """
     return written("fsdp", {**locals(), "ring_steps": on_off(ring_steps)})
@@ -400,12 +442,15 @@ def tf32(*, only: Literal["both", "products", "convolutions"] | None = None) -> 
 
 def tp(size: float, *, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
        gpus_per_node: float | None = None, sequence: bool | None = None,
-       vocab: Literal["parallel", "replicated"] | None = None, async_: bool | None = None) -> str:
+       vocab: Literal["parallel", "replicated"] | None = None, kv: Literal["replicated", "refused"] | None = None,
+       reduce: bool | None = None, async_: bool | None = None) -> str:
     """Tensor parallel: heads and features of every layer divided over several GPUs.
 
     size: GPUs that share the model
     sequence: 1: what is outside the products works on 1/size of the positions (default 0)
     vocab: whether embedding, head and loss are divided too (default parallel)
+    kv: heads of keys and values below size: repeated, or the division refused (default replicated)
+    reduce: 0: with sequence=1, gradients of norms are not summed over the GPUs (default 1)
     async_: 1: sums of the input's gradient run beside the weight's gradient (default 0)
     fabric, collectives, collectives_tag, gpus_per_node: as for ddp
     """
@@ -439,10 +484,19 @@ def zero2(*, workers: float | None = None, fabric: str | None = None, collective
 def zero3(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
           collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
           ring_steps: bool | None = None, version: Literal[2, 1] | None = None,
+          param_dtype: Literal["as_is", "bf16", "fp16", "fp32"] | None = None,
+          reduce_dtype: Literal["as_is", "bf16", "fp16", "fp32"] | None = None, reshard: bool | None = None,
+          prefetch: float | None = None, shard: float | None = None, cpu_offload: bool | None = None,
           compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """ZeRO stage 3, which is fsdp: parameters, gradients and optimizer states divided among N workers.
 
     version: 2: fully_shard; 1: FullyShardedDataParallel, with flat parameters (default 2)
+    param_dtype: the type that parameters are gathered in and computed with, without autocast; default: as they are
+    reduce_dtype: the type that gradients are reduced in; default: that of the parameters
+    reshard: 0: gathered parameters stay until backward (reshard_after_forward=False) (default 1)
+    prefetch: units gathered ahead of their use; default: one, in backward
+    shard: GPUs that divide one copy of the model, replicas beside it (HSDP); default: all
+    cpu_offload: 1: shards and their update live on the host (default 0)
     workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, compress: as for ddp
     """
     return written("zero3", {**locals(), "ring_steps": on_off(ring_steps)})

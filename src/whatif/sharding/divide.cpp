@@ -186,6 +186,10 @@ void keep_parameters(Model& m, Draft& draft, double left) {
   m.parameter_elements = saturated(std::round(static_cast<double>(m.parameter_elements) * left));
   if (!m.memory) return;
   memory::Curve& c = *m.memory;
+  // Gradients of the step before, where they are there when this one begins.
+  for (memory::Block& b : c.blocks) {
+    if (b.kind == memory::Kind::kGradient && b.op == kNone) b.bytes = times(b.bytes, left);
+  }
   for (std::int64_t* const bytes : {&c.parameter_bytes, &c.state_bytes}) {
     const std::int64_t now = saturated(static_cast<double>(*bytes) * left);
     c.start_bytes -= *bytes - now;
