@@ -15,6 +15,12 @@ using hardware::Collective;
 using simulate::ActionKind;
 using simulate::PipelineSchedule;
 
+constexpr double kFp32 = 4;
+// Adam reads a gradient, the weight and two moments and writes all but the gradient: 7 values. With copies in FP32 it writes the
+// half-precision weight too.
+constexpr double kAdamValues = 7;
+constexpr double kKeptInFp32 = 3;  // the weight and two moments
+
 Ns rounded(double ns) { return static_cast<Ns>(std::llround(ns)); }
 
 // What one stage holds of the model.
@@ -104,7 +110,7 @@ class Composer {
       // All but the first add their gradients to what is there.
       const double share = 1.0 - 1.0 / job_.microbatches;
       const double tensors = sum([](const Part& p) { return p.tensors; });
-      const double add = share * (3 * p_.gradient_bytes * stage_parameters(s) / job_.streaming +
+      const double add = share * (3 * gradient_size_ * stage_parameters(s) / job_.streaming +
                                   tensors * static_cast<double>(job_.gap));
       const double add_cpu = share * tensors * static_cast<double>(job_.launch);
       backward += add;
@@ -155,11 +161,12 @@ class Composer {
     const double all_tensors = total(p_.blocks, [](const Part& p) { return p.tensors; });
     const double shares = plan_.zero > 0 && plan_.reduce ? parts_ : 1;
     double update = all > 0 ? static_cast<double>(p_.update) * mine / all / shares : 0;
+    if (master_) update *= (kAdamValues * kFp32 + p_.gradient_bytes) / (kAdamValues * p_.gradient_bytes);
     double update_cpu = all_tensors > 0 ? static_cast<double>(p_.update_cpu) * tensors / all_tensors : 0;
-    if (copies_gradients()) update += 2 * p_.gradient_bytes * mine / job_.streaming;
+    if (copies_gradients()) update += 2 * gradient_size_ * mine / job_.streaming;
     if (plan_.pp > 1) {
       // Gradients are divided by the number of micro-batches, one kernel for each.
-      update += 2 * p_.gradient_bytes * mine / job_.streaming;
+      update += 2 * gradient_size_ * mine / job_.streaming;
       update_cpu += tensors * static_cast<double>(job_.launch);
     }
     Ns gather = 0;
@@ -187,7 +194,7 @@ class Composer {
     int blocks = 0;
     for (std::uint32_t c = 0; c < schedule_.shape.chunks; ++c) blocks += stages_[schedule_.stage_of(rank, c)].blocks;
     const double experts = job_.expert_share * p_.block.parameters * blocks;
-    const double size = size_of(plan_.reduce_dtype, p_.gradient_bytes);
+    const double size = size_of(plan_.reduce_dtype, gradient_size_);
     const Collective kind = plan_.zero > 0 ? Collective::kReduceScatter : Collective::kAllReduce;
     Ns all = group(kind, (elements - experts) * size, plan_.zero > 0 ? shard_ : replicas_, plan_.tp);
     if (plan_.zero > 0 && shard_ < replicas_) {
@@ -235,8 +242,9 @@ class Composer {
     const double share = all > 0 ? mine / all : 1;
     const bool divides = plan_.reduce && shard_ > 1;
     const double parameters = share * p_.parameter_bytes / (plan_.zero == 3 && divides ? parts_ : 1);
-    const double states = share * p_.state_bytes / (plan_.zero > 0 && divides ? parts_ : 1);
-    double gradients = mine * p_.gradient_bytes / (plan_.zero > 1 && divides ? parts_ : 1);
+    const double kept = master_ ? mine * kKeptInFp32 * kFp32 : share * p_.state_bytes;
+    const double states = kept / (plan_.zero > 0 && divides ? parts_ : 1);
+    double gradients = mine * gradient_size_ / (plan_.zero > 1 && divides ? parts_ : 1);
     const double gathered = plan_.zero == 3 && divides
                                 ? 2 * p_.block.parameters * size_of(plan_.param_dtype, parameter_size())
                                 : 0;
@@ -245,11 +253,18 @@ class Composer {
     const double passes = static_cast<double>(job_.microbatches) * schedule_.shape.chunks;
     const double later = passes > in_flight ? activations : activations * (1 - 1 / std::max(1.0, in_flight));
     if (copies_gradients()) gradients *= 2;
-    if (job_.microbatches > 1) gradients += largest * p_.gradient_bytes;
+    if (job_.microbatches > 1) gradients += largest * gradient_size_;
     // All but the one that is computed now: that one is among the activations.
     const bool last = stages_[schedule_.stage_of(rank, schedule_.shape.chunks - 1)].last;
     const double outputs = plan_.outputs && last ? (job_.microbatches - 1) * p_.output : 0;
-    const double peak = std::max(activations, later + gradients) + transient + copies + gathered + outputs;
+    double peak = std::max(activations, later + gradients) + transient;
+    if (job_.microbatches == 1 && last) {
+      // Behind the last part's backward the blocks still hold all they keep, beside that part's gradients.
+      const double before = activations + p_.last.transient;
+      const double then = activations - p_.last.activation + p_.last.parameters * gradient_size_ + p_.block.transient;
+      peak = std::max({before, then, gradients + p_.first.transient});
+    }
+    peak += copies + gathered + outputs;
     out.states_bytes = rounded(parameters + states + gradients);
     out.activation_bytes = rounded(activations);
     out.peak_bytes = rounded(parameters + states + p_.other_bytes + peak);
@@ -273,6 +288,9 @@ class Composer {
   PipelineSchedule schedule_;
   std::vector<Stage> stages_;
   std::int64_t replicas_, shard_;
+  /// FP32 beside half-precision weights changes what the update moves; where all is FP32 there is nothing to change.
+  bool master_ = plan_.master && p_.gradient_bytes < kFp32;
+  double gradient_size_ = master_ ? kFp32 : p_.gradient_bytes;
   double parts_ = static_cast<double>(shard_);  // that parameters, gradients or states are divided into
   std::vector<Ns> reduced_;  // by rank
   Composition out_;

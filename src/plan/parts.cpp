@@ -207,6 +207,11 @@ class Reader {
     const Result<whatif::Gradients> found = whatif::find_gradients(m_);
     if (!found) return;
     out_.gradient_bytes = static_cast<double>(found->bytes_per_element);
+    if (m_.memory && m_.parameter_elements > 0 && m_.memory->parameter_bytes > 0) {
+      // Gradients have their parameters' type; memory shows what that is.
+      const double size = static_cast<double>(m_.memory->parameter_bytes) / static_cast<double>(m_.parameter_elements);
+      out_.gradient_bytes = size < 3 ? 2 : 4;
+    }
     // Sizes the step has now over those of its trace: what a change divided it has divided alike.
     const double all = static_cast<double>(found->elements);
     const double share = m_.parameter_elements > 0 && all > 0 ? static_cast<double>(m_.parameter_elements) / all : 1;

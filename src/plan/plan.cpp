@@ -19,7 +19,7 @@ constexpr int kMostGpus = 1 << 20;          // a guard against typing errors
 constexpr double kMostSamples = 1e9;        // the same
 constexpr std::string_view kKeys =
     "tp, pp, cp, ep, dp, fsdp, zero, sequence, vocab, reduce, microbatches, microbatch, global-batch, schedule, chunks, "
-    "kind, param-dtype, reduce-dtype, outputs, recompute";
+    "kind, param-dtype, reduce-dtype, master, outputs, recompute";
 
 tl::unexpected<Error> wrong(std::string_view key, std::string_view value, std::string_view expected) {
   return fail(ErrorCode::kUsage, fmt::format("{}={}: {} expected", key, value, expected));
@@ -41,6 +41,7 @@ class Reader {
     if (key == "zero") return choice(key, value, {"0", "1", "2", "3"}, [&](std::size_t i) { plan_.zero = static_cast<int>(i); });
     if (key == "sequence") return choice(key, value, {"0", "1"}, [&](std::size_t i) { plan_.sequence = i == 1; });
     if (key == "reduce") return choice(key, value, {"0", "1"}, [&](std::size_t i) { plan_.reduce = i == 1; });
+    if (key == "master") return choice(key, value, {"none", "fp32"}, [&](std::size_t i) { plan_.master = i == 1; });
     if (key == "outputs") return choice(key, value, {"dropped", "kept"}, [&](std::size_t i) { plan_.outputs = i == 1; });
     if (key == "vocab") {
       return choice(key, value, {"replicated", "parallel"}, [&](std::size_t i) { plan_.vocab = i == 1; });
@@ -184,6 +185,7 @@ std::string to_text(const Plan& p) {
   word("kind", p.kind);
   word("param-dtype", p.param_dtype);
   word("reduce-dtype", p.reduce_dtype);
+  if (p.master) parts.emplace_back("master=fp32");
   if (p.outputs) parts.emplace_back("outputs=kept");
   word("recompute", p.recompute);
   return fmt::format("{}", fmt::join(parts, ","));

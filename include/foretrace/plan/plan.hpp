@@ -39,6 +39,7 @@ struct Plan {
   std::string kind;          ///< of cp: ring, ulysses, gather; empty: that what-if's default
   std::string param_dtype;   ///< "bf16": parameters gathered and computed with in that type; empty: as the trace does
   std::string reduce_dtype;  ///< of gradients on the network; empty: as they are
+  bool master = false;       ///< gradients, states and a copy of the weights in FP32 beside weights in half precision
   bool outputs = false;      ///< the last stage keeps every micro-batch's output, as torch.distributed.pipelining does
   std::string recompute;     ///< "full", "selective"; empty or "none": what the trace does
 
