@@ -160,7 +160,7 @@ def measure(program: Program, folders: list[Folder], measured: bool = True, dayd
 
     def one(case) -> list[Result]:
         folder, base, rows = case
-        stacks = [whatifs_of(r.variant) or [] for r in rows]
+        stacks = [r.uses or [] for r in rows]
         options = ["--measured-ms", repr(folder.base_ms(base))] if measured else []
         if scratch:
             options += ["--residuals", str(residuals_without(base.network, scratch))]

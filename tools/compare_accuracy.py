@@ -53,7 +53,7 @@ def pairs() -> list[tuple[str, Path, Path, list[str], Row]]:
             base = bases.get(row.model)
             if row.variant in ("base", "again") or base is None or base.trace is None or row.trace is None:
                 continue
-            want = [RECORDED[row.variant]] if row.variant in RECORDED else whatifs_of(row.variant)
+            want = [RECORDED[row.variant]] if row.variant in RECORDED else row.uses
             if want:
                 out.append((f"{folder.name} {row.model} {row.variant}", base.trace, row.trace, want, row))
     return out

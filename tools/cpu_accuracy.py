@@ -60,7 +60,7 @@ def judge(program: accuracy.Program, folder: Folder, scratch: Path) -> list[Judg
         base, rows = case
         assert base.trace is not None
         rows = [r for r in rows if whatifs_of(r.variant) is not None]
-        stacks = [whatifs_of(r.variant) or [] for r in rows]
+        stacks = [r.uses or [] for r in rows]
         base_ms = folder.base_ms(base)
         out = []
         for known in KNOWN:

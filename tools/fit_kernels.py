@@ -4,7 +4,8 @@
     tools/fit_kernels.py                  writes the tables, from data/h200-kernels and data/h200-operations
     tools/fit_kernels.py --scales         also how much each size matters: <device>.scales.csv (minutes; the program must be built with
                                           these tables); --scales softmax "sort ": only pools whose names start so; --further: starts from the scales there are
-    tools/fit_kernels.py --check          writes nothing; fails where a table is not what the data say (--scales: these too)
+    tools/fit_kernels.py --correlations   also how much a residual in one precision or layout says of another: <device>.correlations.csv
+    tools/fit_kernels.py --check          writes nothing; fails where a table is not what the data say (--scales, --correlations: these too)
     tools/fit_kernels.py --figures [--update-docs]     errors of the compiled tables for shapes that are left out
 
 A table has a line per shape and a column per pass, element type and layout: microseconds of all kernels the operation records as its own. Repeated
@@ -13,8 +14,10 @@ with ? behind it is a bad guess of the library's heuristic: the same filters ove
 Autotuning would not have kept it.
 """
 
+import collections
 import csv
 import gzip
+import itertools
 import json
 import math
 import pathlib
@@ -232,8 +235,46 @@ def scales(program, only, further):
     path = KERNELS / f"{DEVICE}.scales.csv"
     kept = [line for line in path.read_text().splitlines() if line[0] != "#" and not line.startswith(tuple(only))] if only else []
     lines = sorted({line.split(",")[0]: line for line in [*kept, *fitted]}.items())
-    return "\n".join(["# pool,samples,spread,from fp32,tuned,noise,kernel,middle,scale of each feature: made by tools/fit_kernels.py --scales",
+    return "\n".join(["# category,samples,spread,autotuning,noise,kernel,middle,scale of each feature: made by tools/fit_kernels.py --scales",
                       *(line for _, line in lines)]) + "\n"
+
+
+# Words of a category that a change of precision or layout replaces, by what they say. Kinds that share a pass and a form have correlations of their own.
+VARYING = ({"fp32", "tf32", "fp16", "bf16", "half"}, {"nchw", "nhwc", "nn", "nt", "tn"})
+FEW = 20  # shapes that two categories have in common; fewer say nothing: a choice
+
+
+def left_out_errors(program):
+    """{category: {shape: (layer, error of its residual where nobody measured the layer)}}; beyond a factor of e an error is an error."""
+    out: dict[str, dict[int, tuple[int, float]]] = collections.defaultdict(dict)
+    for line in subprocess.run([program, "--samples"], capture_output=True, text=True, check=True).stdout.splitlines():
+        category, shape, layer, _, error, _ = line.split(",", 5)
+        out[category].setdefault(int(shape), (int(layer), max(-1.0, min(1.0, float(error)))))
+    return out
+
+
+def correlation(pairs):
+    """Of pairs of errors around 0, which they are with the layer left out."""
+    both, first, second = (sum(a[i] * a[j] for a in pairs) for i, j in ((1, 2), (1, 1), (2, 2)))
+    return max(0.0, both / math.sqrt(first * second)) if first * second > 0 else 0.0
+
+
+def correlations(program):
+    """Of two categories that differ in one word: the correlation of their errors over the shapes both have."""
+    errors = left_out_errors(program)
+    found: dict[tuple[str, str, str], list[tuple[int, float, float]]] = collections.defaultdict(list)
+    for one, other in itertools.combinations(sorted(errors), 2):
+        a, b = one.split(), other.split()
+        different = [tuple(sorted(pair)) for pair in zip(a, b) if pair[0] != pair[1]] if len(a) == len(b) else []
+        if len(different) != 1 or not any(words.issuperset(different[0]) for words in VARYING):
+            continue
+        common = sorted(errors[one].keys() & errors[other].keys())
+        form = " ".join(word for word in a if word not in {*VARYING[0], *VARYING[1]})
+        if len(common) >= FEW:
+            found[form, *different[0]] += [(errors[one][s][0], errors[one][s][1], errors[other][s][1]) for s in common]
+    head = "# form,word,other,shapes,correlation of the errors where a layer is left out: made by tools/fit_kernels.py --correlations"
+    rows = [f"{','.join(key)},{len(pairs)},{correlation(pairs):.2g}" for key, pairs in sorted(found.items())]
+    return "\n".join([head, *rows]) + "\n"
 
 
 def figures(program, update_docs):
@@ -284,6 +325,7 @@ def main():
     parser = fitted.parser(__doc__)
     parser.add_argument("--scales", nargs="*", metavar="POOL")
     parser.add_argument("--further", action="store_true", help="with --scales: start from the scales there are")
+    parser.add_argument("--correlations", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--figures", action="store_true")
     parser.add_argument("--update-docs", action="store_true", help="write the figures into docs/internals/accuracy.md")
@@ -295,7 +337,9 @@ def main():
     files = {KERNELS / f"{DEVICE}.{table}.csv": text_of(table, shapes, bad) for table, shapes in measured(bad).items()}
     if args.scales is not None:
         files[KERNELS / f"{DEVICE}.scales.csv"] = scales(args.program, args.scales, args.further)
-    kept = {*files, KERNELS / f"{DEVICE}.scales.csv"}
+    if args.correlations:
+        files[KERNELS / f"{DEVICE}.correlations.csv"] = correlations(args.program)
+    kept = {*files, KERNELS / f"{DEVICE}.scales.csv", KERNELS / f"{DEVICE}.correlations.csv"}
     unknown = [path.name for path in sorted(KERNELS.glob("*.csv")) if path not in kept]
     for name in unknown if args.check else ():
         print(f"{name}: nothing makes it", file=sys.stderr)

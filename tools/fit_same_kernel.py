@@ -28,8 +28,8 @@ MOST = 60  # rows of a pair and operation
 # L2, from an H200 (50 MB). `l2_rate`, bytes in a clock of an SM: additions that were repeated on 25 MB reach 8.8 to 9.0 TB/s (data/h200-kernels, warm). `reach`:
 # kernels of steps whose one operand the kernel before them wrote (ReLU in place, residual additions, 140 of ResNet-50 and BERT in FP32 and mixed
 # precision) move 5.9 and 5.1 TB/s up to 50 MB, 4.7 at 75 MB, and no more than cold ones (4.3) from 100 MB on. That operand at L2's rate and the rest at memory's
-# give 5.8 and 5.2. So half of it is found at 72 MB: twice the 0.72 of an L2 in two partitions that architectures.csv has. `step`: how sharply that ends.
-FIXED = {"overlap": 2.0, "beyond_narrow": 0.333, "sharp": 3.0, "intensity": 2.0, "l2_rate": 34.0, "reach": 2.0, "step": 5.0}
+# give 5.8 and 5.2. So half of it is found at 72 MB, 1.44 times its size. Other architectures' L2: caches.csv. `step`: how sharply that ends.
+FIXED = {"overlap": 2.0, "beyond_narrow": 0.333, "sharp": 3.0, "intensity": 2.0, "l2_rate": 34.0, "reach": 1.44, "step": 5.0}
 # Rows that are fitted are element-wise, and last so many times the host's floor: in shorter ones what the host adds decides, and it is known to a tenth of
 # the floor only. Norms and softmax compute more for each byte, which their time shows by itself.
 LONG = 6.0

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Steps of JAX on an H200, predicted from the profile of one and measured as another (data/h200-jax).
 
-    tools/jax_accuracy.py [--gate]     every pair of rows that differ in batch or precision, every row without waiting, every profile replayed
+    tools/jax_accuracy.py [--gate]                every pair of rows that differ in batch or precision, every row without waiting, every profile replayed
+    tools/jax_accuracy.py FOLDER --blind MODEL…   only what is predicted for these models: no measured row is read but the one a prediction starts from
 
 A pair is predicted from the profile of the first with its measured time, and judged by the median step and the GPU time of the second; `no-sync` by the same
 program's steps that nobody waits for. Promised: from a base (BASES) a step within 8 % at twice and half the batch and in another precision, a replay
@@ -63,6 +64,22 @@ def predicted(program: Path, folder: Path, rows: list[dict]) -> Iterator[tuple[s
             yield f"{name_of(base)} {use}", step, gpu, said["low_ms"] <= row["median_ms"] <= said["high_ms"]
 
 
+def blind(program: Path, folder: Path, models: list[str]) -> None:
+    """A table of predictions, to be kept before anybody compares them."""
+    rows = json_lines(folder / "truth.jsonl")
+    print("from,what if,step_ms,low_ms,high_ms,gpu_ms,peak_gb")
+    for base in rows:
+        if base["model"] not in models or not (folder / base["trace"]).exists():
+            continue
+        asked = list(dict.fromkeys(use for use, _ in changes(rows, base)))
+        for use, said in zip(asked, ask(program, "whatif", str(folder / base["trace"]), *asked, "-m", str(base["median_ms"]))["predictions"], strict=True):
+            if "ms" in said:
+                peak = said.get("peak_bytes") or 0
+                print(f"{name_of(base)},{use},{said['ms']:.3f},{said['low_ms']:.3f},{said['high_ms']:.3f},{said['gpu_ms']:.3f},{peak / 1e9:.2f}")
+            else:
+                print(f"{name_of(base)},{use},,,,,")
+
+
 def replayed(program: Path, traces: list[Path]) -> Iterator[tuple[str, float, float]]:
     for trace in traces:
         steps = ask(program, "replay", str(trace))["steps"]
@@ -72,7 +89,11 @@ def replayed(program: Path, traces: list[Path]) -> Iterator[tuple[str, float, fl
 def main() -> int:
     parser = gates.parser(__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "data" / "h200-jax")
+    parser.add_argument("--blind", nargs="+", metavar="MODEL", help="print what is predicted, and compare nothing")
     options = parser.parse_args()
+    if options.blind:
+        blind(options.program, options.folder, options.blind)
+        return 0
     rows = json_lines(options.folder / "truth.jsonl")
     bad: list[str] = []
     pairs = list(predicted(options.program, options.folder, rows))

@@ -15,7 +15,7 @@ from statistics import mean
 
 import gates
 from gates import ask
-from truth import Folder, Row, default_folders, whatifs_of
+from truth import Folder, Row, default_folders
 
 LIMITS = Path(__file__).with_name("memory_limits.json")
 SLACK = 0.3  # percentage points
@@ -50,7 +50,7 @@ def changed(program: Path, folder: Folder) -> Iterator[tuple[str, float, float]]
 
 
 def after_change(program: Path, base: Row, row: Row) -> tuple[float, float] | None:
-    uses = whatifs_of(row.variant)
+    uses = row.uses
     if not uses or row.trace is None or "graph" in row.variant or base.trace is None:
         return None
     peak = peak_of(program, row.trace)

@@ -37,7 +37,7 @@ SCHEMES = {
 }
 NUMBERED = {  # the number behind the @ is no bucket size
     "servers": ["--parallel", "ps", "--servers"],
-    "p3": ["--parallel", "p3", "--send-us", "450", "--slice-mb"],  # its sender is a Python thread (data/README.md)
+    "p3": ["--parallel", "p3", "--slice-mb"],
     "horovod": ["--parallel", "horovod", "--cycle-ms"],
 }
 
@@ -75,17 +75,32 @@ def options(row):
     """ddp is bucket_cap_mb=25 given explicitly (or not given: default_buckets); ddp@X is X; None: no prediction."""
     name, _, number = row["case"].partition("@")
     if name in NUMBERED:
-        return [*NUMBERED[name], number]
+        # What sending a slice costs the CPU is a property of the program: its row says it, or it was a Python thread (data/README.md).
+        sender = ["--send-us", f"{row.get('send_us', 450):.0f}"] if name == "p3" else []
+        return [*NUMBERED[name], number, *sender]
+    if name in BY_WHATIF:
+        return BY_WHATIF[name]
     if name not in SCHEMES:
         return None
     extra = [] if name == "fsdp" or row.get("default_buckets") else ["--bucket-mb", number or "25"]
     return SCHEMES[name] + extra
 
 
+def own_collectives(row):
+    """The rows of collectives.jsonl: of all ranks, or of BlueConnect's levels, groups of two that are busy at once."""
+    return row["tag"] + "-levels" if row["case"] == "blueconnect" else row["tag"]
+
+
 def workers(row):
     """Ranks that are servers do not train."""
     name, _, number = row["case"].partition("@")
     return row["world"] - int(number) if name == "servers" else row["world"]
+
+
+def memory_error(prediction, row):
+    """Of the peak; None where one of both is not known."""
+    predicted, measured = prediction.get("peak_bytes"), row.get("peak_bytes")
+    return predicted / measured - 1 if predicted and measured else None
 
 
 def solo_trace(folder, row):
@@ -95,9 +110,17 @@ def solo_trace(folder, row):
     return own if own.exists() else next(iter(others), None)
 
 
+# Cases that `scale` has no option for, as what-ifs.
+BY_WHATIF = {"fsdp1": "fsdp:version=1"}
+
+
 def predict(foretrace, trace, measured_ms, world, collectives, tag, extra):
-    answer = gates.ask(foretrace, "scale", str(trace), "--workers", str(world), "--measured-ms", str(measured_ms), "--collectives", str(collectives),
-                       "--collectives-tag", tag, *extra)
+    if isinstance(extra, str):
+        use = f"{extra},workers={world},collectives={collectives},collectives_tag={tag}"
+        answer = gates.ask(foretrace, "whatif", str(trace), use, "--measured-ms", str(measured_ms))
+    else:
+        answer = gates.ask(foretrace, "scale", str(trace), "--workers", str(world), "--measured-ms", str(measured_ms), "--collectives",
+                           str(collectives), "--collectives-tag", tag, *extra)
     return (answer["predictions"][0], None) if "predictions" in answer else (None, answer["error"])
 
 
@@ -120,9 +143,10 @@ def main():
     parser.add_argument("--gate", help="MEAN,MAX in percent over the ddp cases, and each other case's own largest: exit 1 above")
     args = parser.parse_args()
     errors: dict[str, list[float]] = {}
+    memory: dict[str, list[float]] = {}
     lines = ["| model | ranks | case | measured ms | p10 … p90 | predicted ms | exposed ms | error |",
              "|---|---:|---|---:|---:|---:|---:|---:|"]
-    print(f"{'model':10} {'world':>5} {'case':11} {'rank':>4} {'measured':>9} {'p10..p90':>17} {'predicted':>9} {'exposed':>8} {'error':>8}")
+    print(f"{'model':10} {'tag':7} {'world':>5} {'case':11} {'rank':>4} {'measured':>9} {'p10..p90':>17} {'predicted':>9} {'exposed':>8} {'error':>8}")
     for folder in args.folder:
         rows = json_lines(folder / "truth.jsonl")
         solo = {(r["tag"], r["model"], r["world"], r["rank"]): r for r in rows if r["case"] == "solo"}
@@ -136,22 +160,27 @@ def main():
             trace = solo_trace(folder, row)
             if trace is None:
                 continue
-            # BlueConnect's levels are groups of two, both pairs at once.
-            tag = row["tag"] + "-pairs" if row["case"] == "blueconnect" else row["tag"]
-            p, problem = predict(args.foretrace, trace, base["median_ms"], workers(row), folder / "collectives.jsonl", tag, extra)
+            p, problem = predict(args.foretrace, trace, base["median_ms"], workers(row), folder / "collectives.jsonl", own_collectives(row), extra)
             if p is None:
-                print(f"{row['model']:10} {row['world']:5} {row['case']:11} {row['rank']:4} {problem}")
+                print(f"{row['model']:10} {row['tag']:7} {row['world']:5} {row['case']:11} {row['rank']:4} {problem}")
                 errors.setdefault(row["case"].partition("@")[0], []).append(1.0)
                 continue
             e = distance(p["ms"], row)
             errors.setdefault(row["case"].partition("@")[0], []).append(abs(e))
+            m = memory_error(p, row)
+            if m is not None:
+                memory.setdefault(row["case"].partition("@")[0], []).append(abs(m))
             lines.append(f"| {row['model']} | {row['world']} | {row['case']} | {row['median_ms']:.1f} | {row['p10_ms']:.1f} … "
                          f"{row['p90_ms']:.1f} | {p['ms']:.1f} | {p['exposed_comm_ms']:.1f} | {100 * e:+.1f} % |")
-            print(f"{row['model']:10} {row['world']:5} {row['case']:11} {row['rank']:4} {row['median_ms']:9.2f} "
-                  f"{row['p10_ms']:8.2f}..{row['p90_ms']:<7.2f} {p['ms']:9.2f} {p['exposed_comm_ms']:8.2f} {100 * e:7.1f}%")
+            print(f"{row['model']:10} {row['tag']:7} {row['world']:5} {row['case']:11} {row['rank']:4} {row['median_ms']:9.2f} "
+                  f"{row['p10_ms']:8.2f}..{row['p90_ms']:<7.2f} {p['ms']:9.2f} {p['exposed_comm_ms']:8.2f} {100 * e:7.1f}%"
+                  + (f"  to the median {100 * (p['ms'] / row['median_ms'] - 1):+.1f}%" if e != p["ms"] / row["median_ms"] - 1 else "")
+                  + (f"  peak {row['peak_bytes'] / 1e9:.2f} GB {100 * m:+.1f}%" if m is not None else ""))
     print()
     for case, all_errors in errors.items():
-        print(f"{case:11} rows {len(all_errors):3}  mean {100 * sum(all_errors) / len(all_errors):5.1f} %  max {100 * max(all_errors):5.1f} %")
+        peaks = memory.get(case)
+        print(f"{case:11} rows {len(all_errors):3}  mean {100 * sum(all_errors) / len(all_errors):5.1f} %  max {100 * max(all_errors):5.1f} %"
+              + (f"  peak mean {100 * sum(peaks) / len(peaks):4.1f} %  max {100 * max(peaks):4.1f} %" if peaks else ""))
     if args.update_docs:
         summary = ["| case | rows | mean error | largest |", "|---|---:|---:|---:|"]
         summary += [f"| {case} | {len(all_errors)} | {100 * sum(all_errors) / len(all_errors):.1f} % | {100 * max(all_errors):.1f} % |"

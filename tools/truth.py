@@ -16,7 +16,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # What a part of a variant's name switches on; longer names first, since names are read from the left ("bf16sdpafused").
 SWITCHES = {
+    "workers2unpinned": "dataloader:workers=2,pin=0",
+    "workers8unpinned": "dataloader:workers=8,pin=0",
+    "graphlayers": "cuda-graph:layers={blocks}",
+    "compress8": "compress-activations:bits=8",
+    "lossless": "compress-activations:code=lossless",
     "ckptreentrant": "checkpoint:reentrant=1",
+    "substitute": "substitute",
     "foreach": "foreach-optimizer",
     "batchnorm": "batchnorm",
     "compress": "compress-activations",
@@ -25,6 +31,7 @@ SWITCHES = {
     "compile": "compile",
     "workers12": "dataloader:workers=12",
     "workers2": "dataloader:workers=2",
+    "workers8": "dataloader:workers=8",
     "workers": "dataloader",
     "accum2": "accumulate:n=2",
     "accum4": "accumulate:n=4",
@@ -35,17 +42,30 @@ SWITCHES = {
     "seqh": "sequence:x=0.5",
     "tf32": "tf32",
     "bf16": "amp:dtype=bf16",
+    "halffp16": "half:dtype=fp16",
+    "layers2": "layers:x=2",
+    "layersh": "layers:x=0.5",
     "sdpa": "flash-attention",
+    "half": "half",
     "ckpt": "checkpoint",
     "amp": "amp",
     "bs2": "batch:x=2",
     "bs4": "batch:x=4",
+    "bs6": "batch:x=6",
+    "bs8": "batch:x=8",
     "bsh": "batch:x=0.5",
     "fp8": "fp8",
     "cl": "channels-last",
 }
 # Variants that change the job or the recording, not the step's implementation: nothing to predict.
-NO_WHATIF = {"base", "again", "stack", "plain", "sgd"}
+NO_WHATIF = {"base", "again", "stack", "plain", "sgd", "unpinned"}
+
+# What the change needs to know of the network: the modules that were played from graphs of their own, and where layers were made alike by force.
+BLOCKS = {
+    "resnet18": "layer?.?", "resnet50": "layer?.?", "vit_b_16": "encoder.layers.encoder_layer_*",
+    "convnext_tiny": "features.1.?|features.3.?|features.5.?|features.7.?", "swin_t": "features.1.?|features.3.?|features.5.?|features.7.?",
+}  # fmt: skip
+ENLARGED = {"squeezenet1_1"}
 
 # Folders of networks kept for the last look: read when they are named.
 NAMED_ONLY = {"h200-unseen", "h200-throughput"}
@@ -106,6 +126,15 @@ class Row:
         if self.clean or self.variant == "base":
             return True
         return self.quiet if self.cpu_bound is None else not self.cpu_bound
+
+    @property
+    def uses(self) -> list[str] | None:
+        """The what-ifs of its variant, as they are said of its network."""
+        found = whatifs_of(self.variant)
+        if found is None:
+            return None
+        wide = "substitute:enlarge=1" if self.network in ENLARGED else "substitute"
+        return [wide if use == "substitute" else use.replace("{blocks}", BLOCKS.get(self.network, "*")) for use in found]
 
     @property
     def network(self) -> str:

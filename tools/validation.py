@@ -21,6 +21,7 @@ from pathlib import Path
 
 import expectation
 import fitted
+import published_beside
 import scale_accuracy
 import track_record
 from track_record import CASES
@@ -102,7 +103,7 @@ def main() -> int:
         return 0
     said = parsed(COUNTS.read_text())
     bad = problems(said, found, whole) + undocumented(said, documented(expectation.DOCS.read_text()))
-    bad += [f"{path.name}: not what the rows say" for path in fitted.stale(track_record.files() | expectation.files())]
+    bad += [f"{path.name}: not what the rows say" for path in fitted.stale(track_record.files() | expectation.files()) + fitted.stale(published_beside.files())]
     print("\n".join(bad) or f"validation: {len(found)} what-ifs counted as the file says")
     return 1 if bad else 0
 

@@ -146,10 +146,14 @@ def compile(*, mode: Literal["default", "reduce-overhead", "max-autotune"] | Non
     return written("compile", locals())
 
 
-def compress_activations(*, bits: Literal[16, 8] | None = None) -> str:
+def compress_activations(*, bits: Literal[16, 8] | None = None, code: Literal["fewer", "lossless"] | None = None,
+                         zeros: float | None = None) -> str:
     """Activations wait for the backward pass in fewer bits.
 
     bits: of a kept element (default 16)
+    code: lossless: a bit for a ReLU, a byte for a pooling layer behind one, no zeros in what convolutions keep of
+        them (default fewer)
+    zeros: with code=lossless: share of what a ReLU writes that is zero (default 0.5)
     """
     return written("compress-activations", locals())
 
@@ -377,13 +381,20 @@ def stage_balance() -> str:
     return written("stage-balance", locals())
 
 
-def substitute() -> str:
-    """Layers that read the same input become one wider layer (query, key and value)."""
+def substitute(*, enlarge: bool | None = None) -> str:
+    """Layers that read the same input become one wider layer (query, key and value; convolutions).
+
+    enlarge: 1: also convolutions whose kernels differ in size; the smaller ones get zeros around them (default 0)
+    """
     return written("substitute", locals())
 
 
-def tf32() -> str:
-    """FP32 matrix products and convolutions run on tensor cores in TF32."""
+def tf32(*, only: Literal["both", "products", "convolutions"] | None = None) -> str:
+    """FP32 matrix products and convolutions run on tensor cores in TF32.
+
+    only: what changes: both, as in NVIDIA's containers; convolutions alone, as PyTorch has it by default; or
+        products alone
+    """
     return written("tf32", locals())
 
 

@@ -16,13 +16,24 @@ int capability_of(std::string_view name) {
   return static_cast<int>(10 * parse_double(parts[0]).value_or(0) + parse_double(parts[1]).value_or(0));
 }
 
-std::vector<Architecture> read_architectures(std::string_view csv) {
+// What is known of this architecture's L2, else what is usual.
+void read_cache(std::string_view csv, Architecture& one) {
+  for (CsvReader row(csv); row.next();) {
+    if (row["architecture"] != one.name && row["architecture"] != "any") continue;
+    one.l2_share = row.number("share").value_or(1);
+    one.l2_rate = row.number("rate").value_or(1);
+    if (row["architecture"] == one.name) return;
+  }
+}
+
+std::vector<Architecture> read_architectures(std::string_view csv, std::string_view caches) {
   std::vector<Architecture> all;
   for (CsvReader row(csv); row.next();) {
     all.push_back({std::string(row["vendor"]), std::string(row["architecture"]), std::string(row["laws"]),
                    capability_of(row["architecture"]), std::string(row["nearest"]),
                    row.number("process_nm").value_or(0), row.number("half_flops_per_clock").value_or(0),
-                   row["fp8"] == "1", row.number("l2_share").value_or(1), row["nchw_results"] == "1"});
+                   row["fp8"] == "1", 1, 1, row["nchw_results"] == "1"});
+    read_cache(caches, all.back());
   }
   return all;
 }
@@ -32,7 +43,7 @@ std::vector<Architecture> read_architectures(std::string_view csv) {
 namespace {
 
 const Architecture& find_architecture(const Device& d) {
-  static const std::vector<Architecture> kAll = read_architectures(data_file("hardware/architectures.csv"));
+  static const std::vector<Architecture> kAll = read_architectures(data_file("hardware/architectures.csv"), data_file("hardware/caches.csv"));
   const int capability = 10 * d.compute_major + d.compute_minor;
   const Architecture* found = nullptr;
   for (const Architecture& one : kAll) {

@@ -108,6 +108,7 @@ struct CollectiveRow {
   Collective kind = Collective::kAllReduce;
   int ranks = 0;
   int ranks_per_node = 0;  ///< 0: not said
+  int channels = 0;        ///< thread blocks of its kernel; 0: not said
   double bytes = 0;        ///< of the whole tensor, as above
   double ms = 0;
 };
@@ -132,10 +133,11 @@ class MeasuredCollectives : public CollectiveModel {
     [[nodiscard]] double latency_ns(double of_this, Collective to, int to_ranks) const;
   };
   std::vector<Curve> curves_;
+  int channels_ = 2;  // NCCL's over sockets, where the rows do not say it
   std::string name_;
 };
 
-/// Reads measurements: JSON lines ({"tag","world","coll","mb","ms"}), CSV with a header, or what nccl-tests prints.
+/// Reads measurements: JSON lines ({"tag","world","coll","mb","ms"}; "channels" where known), CSV with a header, or what nccl-tests prints.
 /// `tag`: only rows of that tag; required when the file holds several.
 Result<std::vector<CollectiveRow>> read_collectives(std::string_view text, const std::string& origin,
                                                     const std::optional<std::string>& tag);

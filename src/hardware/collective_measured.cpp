@@ -73,8 +73,10 @@ Result<MeasuredCollectives> MeasuredCollectives::make(std::vector<CollectiveRow>
   std::stable_sort(rows.begin(), rows.end(), [](const CollectiveRow& a, const CollectiveRow& b) {
     return std::tuple(a.kind, a.ranks, a.bytes) < std::tuple(b.kind, b.ranks, b.bytes);
   });
+  int said = 0;
   for (const CollectiveRow& row : rows) {
     if (row.ranks < 2 || !(row.bytes > 0) || !(row.ms > 0)) continue;
+    said = std::max(said, row.channels);
     if (m.curves_.empty() || m.curves_.back().kind != row.kind || m.curves_.back().ranks != row.ranks) {
       // Where the rows do not say it, the smallest message shows over which links it went: the nearer latency by its ratio.
       const double inside = latency_us(row.kind, row.ranks, false);
@@ -89,6 +91,7 @@ Result<MeasuredCollectives> MeasuredCollectives::make(std::vector<CollectiveRow>
       points.emplace_back(row.bytes, row.ms * 1e6);
     }
   }
+  if (said > 0) m.channels_ = said;
   // A larger message does not take less: where a smaller one was measured longer, it was disturbed.
   for (Curve& curve : m.curves_) {
     for (std::size_t i = curve.points.size() - 1; i-- > 0;) {
@@ -103,7 +106,7 @@ Result<MeasuredCollectives> MeasuredCollectives::make(std::vector<CollectiveRow>
 
 CollectiveCost MeasuredCollectives::cost(const CollectiveCall& call) const {
   CollectiveCost c;
-  c.channels = 2;
+  c.channels = channels_;
   if (call.ranks < 2) {
     c.how = "one rank";
     c.sigma = 0;

@@ -37,6 +37,11 @@ double whole_bytes(Collective kind, double bytes, int ranks, bool per_rank_gathe
   return in_parts && per_rank_gather ? bytes * ranks : bytes;
 }
 
+int channels_of(double said) {
+  constexpr double kMostChannels = 1024;  // as a fabric's
+  return static_cast<int>(std::clamp(said, 0.0, kMostChannels));
+}
+
 Status check(const CollectiveRow& row, const std::string& origin, std::size_t line) {
   constexpr int kMostRanks = 1 << 20;
   if (row.ranks < 1 || row.ranks > kMostRanks) return bad(origin, line, "the number of ranks is not from 1 to 1048576");
@@ -78,6 +83,8 @@ Result<std::vector<CollectiveRow>> read_json_lines(std::string_view text, const 
     if (o["tag"].get(tag) == simdjson::SUCCESS) row.tag = std::string(tag);
     row.kind = *kind;
     row.ranks = world >= 0 && world <= 1 << 30 ? static_cast<int>(world) : -1;
+    double channels = 0;
+    if (o["channels"].get(channels) == simdjson::SUCCESS) row.channels = channels_of(channels);
     row.bytes = whole_bytes(*kind, mb, row.ranks, true);
     if (Status ok = check(row, origin, n); !ok) return tl::unexpected<Error>(ok.error());
     rows.push_back(std::move(row));
@@ -122,6 +129,7 @@ Result<std::vector<CollectiveRow>> read_csv(std::string_view text, const std::st
     row.ranks = *ranks >= 0 && *ranks <= 1 << 30 ? static_cast<int>(*ranks) : -1;
     const auto per_node = parse_double(any_of(cells, {"ranks_per_node"sv, "gpus_per_node"sv}));
     row.ranks_per_node = static_cast<int>(std::clamp(per_node.value_or(0), 0.0, 1e6));
+    row.channels = channels_of(parse_double(any_of(cells, {"channels"sv})).value_or(0));
     row.bytes = whole_bytes(*kind, mebibytes ? *size * kMiB : *size, row.ranks, mebibytes);
     row.ms = milliseconds ? *time : *time * 1e-3;
     if (Status ok = check(row, origin, cells.line()); !ok) return tl::unexpected<Error>(ok.error());

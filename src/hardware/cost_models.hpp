@@ -40,9 +40,6 @@ Estimate pointwise_model(const Work& work, const Pointwise& pointwise, const Tab
 Estimate memory_model(const Work& work, const MemoryCopy& copy, const Tables& tables, const Device& device);
 /// Any work: its law times the residual of the nearest measured kernels. 0 where there is neither.
 Estimate estimate(const Work& work, const Tables& tables, const Device& device);
-/// The same where it is known what `known` takes, which differs in its sizes, element type or layout. 0 where that says nothing.
-Estimate estimate_from(const Work& work, const Work& known, double known_us, const Tables& tables,
-                       const Device& device);
 
 /// One kernel for all time steps of a recurrent layer.
 bool persistent_rnn(Dtype dtype, const Recurrent& rnn);

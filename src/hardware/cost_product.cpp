@@ -338,12 +338,4 @@ bool same_silicon(const Device& a, const Device& b) {
   return a.vendor == b.vendor && a.compute_major == b.compute_major && a.compute_minor == b.compute_minor;
 }
 
-double transferred_residual(double residual, const ProductWeights& there, const Device& from, const Device& to) {
-  if (same_silicon(from, to)) return residual;
-  for (const auto& [architecture, share] : there.carry_from) {
-    if (architecture == architecture_of(from).laws) return share * residual;
-  }
-  return there.carry_other * residual;
-}
-
 }  // namespace foretrace::hardware

@@ -97,8 +97,5 @@ double best_product_us(const Work& work, const TransferWeights& weights, const D
 
 /// GPUs whose kernels are the same: one vendor, one compute capability.
 bool same_silicon(const Device& a, const Device& b);
-/// How much of a product's residual (log of measured over law) on one GPU shows on another with the parameters `there`: all of it on
-/// the same silicon, else a share that is known for pairs of architectures.
-double transferred_residual(double residual, const ProductWeights& there, const Device& from, const Device& to);
 
 }  // namespace foretrace::hardware

@@ -8,13 +8,35 @@
 
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
+#include "hardware/kernel_features.hpp"
 #include "hardware/law_conv.hpp"
+#include "hardware/residual.hpp"
 #include "hardware/spreads.hpp"
 #include "hardware/tables.hpp"
 
 namespace foretrace::hardware {
 
 namespace {
+
+/// Work whose time is known.
+struct Known {
+  const Work& work;
+  double us;
+};
+
+// The law times the residual; 0 where that knows nothing.
+Estimate measured_estimate(const Work& w, const Tables& t, const Device& d, const std::optional<Known>& known = {}) {
+  const std::optional<KernelFeatures> asked = kernel_features(w, d, t);
+  if (!asked) return {};
+  std::optional<Residual::Observation> observed;
+  if (known) {
+    std::optional<KernelFeatures> features = kernel_features(known->work, d, t);
+    if (!features || known->us <= 0) return {};
+    observed = Residual::Observation{std::move(*features), known->us};
+  }
+  const std::optional<Residual::Answer> residual = t.residual().at(*asked, d, observed);
+  return residual ? Estimate{asked->law_us * std::exp(residual->value), residual->sigma} : Estimate{};
+}
 
 struct EstimateOfKind {
   const Work& w;
@@ -139,8 +161,9 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
   // The operation itself, as it was measured, is one neighbour more of what it becomes. Products have a law, which carries further.
   if (!std::holds_alternative<Gemm>(was.kind) && was.family == becomes.family &&
       matches_measured_kernel(measured_ns, was, tables, device)) {
-    const Estimate from = after_autotuning(finite(estimate_from(becomes, was, measured_ns / 1e3, tables, device)),
-                                           becomes, tables, device);
+    const Known measured{was, measured_ns / 1e3};
+    const Estimate from =
+        after_autotuning(finite(measured_estimate(becomes, tables, device, measured)), becomes, tables, device);
     if (from.us > 0) {
       const double most = same_algorithm_upper_bound(measured_ns, was, becomes, tables, device);
       return known(std::max(std::min(from.us * 1e3, most), bound), from.sigma,

@@ -6,9 +6,6 @@
 
 namespace foretrace::hardware {
 
-/// The law of the work times the residual of the nearest measured kernels; 0 where none were measured.
-Estimate measured_estimate(const Work& work, const Tables& tables, const Device& device);
-
 /// The device whose measured kernels stand for this one: its own where it was measured.
 const Device& measured_device(const Device& device);
 

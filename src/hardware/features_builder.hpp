@@ -40,13 +40,17 @@ inline std::string_view width_of(const Work& w) { return is_half(w.dtype) ? "hal
 
 class Builder {
  public:
-  explicit Builder(std::string pool) { features_.pool = std::move(pool); }
+  explicit Builder(std::string category) { features_.category = std::move(category); }
   Builder& feature(double v) {
     features_.at[features_.features++] = v;
     return *this;
   }
   Builder& autotuned(bool yes) {
     features_.autotuned = yes;
+    return *this;
+  }
+  Builder& product(ProductKind kind) {
+    features_.product = kind;
     return *this;
   }
   KernelFeatures law(double us, double serial_us = 0) {

@@ -144,26 +144,26 @@ KernelFeatures bags(Builder at, const Work& w, const Gather& g, const Device& d,
 
 std::optional<KernelFeatures> features(const Work& w, const Gather& g, const Device& d, const Clocks& c) {
   if (g.rows <= 0 || g.columns <= 0 || w.bytes() <= 0) return std::nullopt;
-  const auto pool = [&](std::string_view name) {
+  const auto of_category = [&](std::string_view name) {
     return Builder(std::string(name).append(" fwd ").append(width_of(w)));
   };
   switch (g.operation) {
     case Operation::kTaken:
-      return taken(pool("taken"), w, g, d, c);
+      return taken(of_category("taken"), w, g, d, c);
     case Operation::kWritten:
-      return added(pool("written"), w, g, d, c);
+      return added(of_category("written"), w, g, d, c);
     case Operation::kAdded:
-      return added(pool("added"), w, g, d, c);
+      return added(of_category("added"), w, g, d, c);
     case Operation::kScattered:
-      return added(pool("scattered"), w, g, d, c);
+      return added(of_category("scattered"), w, g, d, c);
     case Operation::kSorted:
-      return sorted(pool("sorted"), w, g, d, c);
+      return sorted(of_category("sorted"), w, g, d, c);
     case Operation::kTableGrad:
-      return table_grad(pool("table_grad"), w, g, d, c);
+      return table_grad(of_category("table_grad"), w, g, d, c);
     case Operation::kBags:
-      return bags(pool("bags"), w, g, d, c);
+      return bags(of_category("bags"), w, g, d, c);
     case Operation::kBagsGrad:
-      return table_grad(pool("bags_grad"), w, g, d, c);
+      return table_grad(of_category("bags_grad"), w, g, d, c);
     case Operation::kOther:
       break;
   }

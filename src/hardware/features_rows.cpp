@@ -146,15 +146,15 @@ std::optional<KernelFeatures> features(const Work& w, const BatchNorm& b, const 
   const bool vectors = b.channels_last && pixels == 1;
   const Dtype kernels = vectors ? Dtype::kBf16 : w.dtype == Dtype::kTf32 ? Dtype::kFp32 : w.dtype;
   const bool last = b.channels_last || (pixels == 1 && kernels == Dtype::kBf16);
-  std::string pool = "batch_norm";
+  std::string category = "batch_norm";
   // Images of one pixel cost cuDNN up to a hundred times what their bytes do.
-  pool.append(pass_name(w)).append(type_of(kernels)).append(last ? " nhwc" : pixels == 1 ? " pixel" : " nchw");
+  category.append(pass_name(w)).append(type_of(kernels)).append(last ? " nhwc" : pixels == 1 ? " pixel" : " nchw");
   const double channel = as_double(b.input[0]) * pixels;
   // A channel that fits on chip (about 150 KB) is read once.
   const double kept = channel * as_double(bytes_of(w.dtype)) * (w.backward ? 2 : 1) / 150e3;
   // Those see rows of channels, whichever dimensions they come from.
   const bool rows = last && kernels == Dtype::kBf16;
-  return Builder(std::move(pool))
+  return Builder(std::move(category))
       .feature(rows ? 0 : log_of(b.input[0]))
       .feature(log_of(b.input[1]))
       .feature(rows ? 0 : log_of(pixels))
@@ -171,13 +171,13 @@ std::optional<KernelFeatures> features(const Work& w, const Pooling& p, const De
                                                 "bicubic",  ""};
   const std::string_view name = kNames[static_cast<std::size_t>(p.operation)];
   if (name.empty() || p.input[0] <= 0 || w.bytes() <= 0) return std::nullopt;
-  std::string pool(name);
-  pool.append(pass_name(w)).append(width_of(w)).append(p.channels_last ? " nhwc" : " nchw");
+  std::string category(name);
+  category.append(pass_name(w)).append(width_of(w)).append(p.channels_last ? " nhwc" : " nchw");
   const double planes = as_double(p.input[0]) * as_double(p.input[1]);
   const double inputs = planes * as_double(p.input[2]) * as_double(p.input[3]);
   const double outputs = std::max(as_double(p.outputs), 1.0);
   const double plane = outputs / std::max(planes, 1.0);
-  Builder at(std::move(pool));
+  Builder at(std::move(category));
   at.feature(log_of(p.input[0]))
       .feature(log_of(p.input[1]))
       .feature(log_of(plane))
@@ -222,37 +222,37 @@ std::optional<KernelFeatures> features(const Work& w, const Pooling& p, const De
 
 std::optional<KernelFeatures> features(const Work& w, const Rows& r, const Device& d, const Clocks& c) {
   if (r.rows <= 0 || r.columns <= 0 || w.bytes() <= 0) return std::nullopt;
-  const auto pool = [&](std::string_view name, std::string_view pass) {
+  const auto of_category = [&](std::string_view name, std::string_view pass) {
     return Builder(std::string(name).append(pass).append(width_of(w)));
   };
   switch (r.operation) {
     case Rows::Operation::kSort:
-      return sort(pool("sort", " fwd "), w, r, d);
+      return sort(of_category("sort", " fwd "), w, r, d);
     case Rows::Operation::kTopK:
-      return topk(pool("topk", " fwd "), w, r, d);
+      return topk(of_category("topk", " fwd "), w, r, d);
     case Rows::Operation::kScan:
-      return scan(pool("scan", " fwd "), w, r, d, c);
+      return scan(of_category("scan", " fwd "), w, r, d, c);
     case Rows::Operation::kTransform:
-      return transform(pool("transform", " fwd "), w, r, d);
+      return transform(of_category("transform", " fwd "), w, r, d);
     case Rows::Operation::kDefault:
     case Rows::Operation::kLog:
     case Rows::Operation::kRms:
       break;
   }
   const bool wider = w.family == Family::kSoftmax && is_half(w.dtype) && !is_half(w.out_dtype) && !w.backward;
-  if (w.family == Family::kSoftmax) return softmax(pool("softmax", wider ? " up " : pass_name(w)), w, r, d);
-  if (w.family == Family::kLayerNorm && r.groups) return group_norm(pool("group_norm", pass_name(w)), w, r, d);
+  if (w.family == Family::kSoftmax) return softmax(of_category("softmax", wider ? " up " : pass_name(w)), w, r, d);
+  if (w.family == Family::kLayerNorm && r.groups) return group_norm(of_category("group_norm", pass_name(w)), w, r, d);
   if (w.family == Family::kReduction) {
     const std::string_view name = w.access == Access::kTransposed   ? "sum_planes"
                                   : w.access == Access::kContiguous ? "sum_rows"
                                                                     : "sum_columns";
-    return reduction(pool(name, " fwd "), w, r, d, c);
+    return reduction(of_category(name, " fwd "), w, r, d, c);
   }
   // Of a loss one element of a row is looked at, or all of them.
   const bool one = w.bytes_read < 2 * as_double(w.elements) * as_double(bytes_of(w.dtype));
   if (w.family != Family::kLayerNorm && w.family != Family::kLoss) return std::nullopt;
   const std::string_view norm = r.operation == Rows::Operation::kRms ? "rms_norm" : "layer_norm";
-  Builder at = pool(w.family == Family::kLayerNorm ? norm : one ? "nll_loss" : "mse_loss", pass_name(w));
+  Builder at = of_category(w.family == Family::kLayerNorm ? norm : one ? "nll_loss" : "mse_loss", pass_name(w));
   return sizes(at, r).feature(misalignment(r.columns)).law(streamed(w, d));
 }
 

@@ -23,8 +23,8 @@ std::optional<KernelFeatures> features(const Work& w, const Convolution& c, cons
   const bool data = w.family == Family::kConvDataGrad;
   const bool filter = w.family == Family::kConvWeightGrad;
   const std::string_view shape = c.groups <= 1 ? " dense " : c.depthwise() ? " depthwise " : " grouped ";
-  std::string pool = filter ? "conv wgrad" : data ? "conv dgrad" : "conv fwd";
-  pool.append(shape).append(type_of(w.dtype)).append(c.channels_last ? " nhwc" : " nchw");
+  std::string category = filter ? "conv wgrad" : data ? "conv dgrad" : "conv fwd";
+  category.append(shape).append(type_of(w.dtype)).append(c.channels_last ? " nhwc" : " nchw");
   const double groups = as_double(std::max<std::int64_t>(1, c.groups));
   const double in = as_double(c.input[1]) / groups;
   const double out = as_double(c.out_channels) / groups;
@@ -40,7 +40,7 @@ std::optional<KernelFeatures> features(const Work& w, const Convolution& c, cons
   const double tiles = std::ceil(m / 128) * std::ceil(n / 128) * groups / std::max(1, d.sm_count);
   const double edges = as_double(std::max(c.kernel_h, c.kernel_w)) /
                        as_double(std::max<std::int64_t>(1, std::min(c.kernel_h, c.kernel_w)));
-  return Builder(std::move(pool))
+  return Builder(std::move(category))
       .feature(log_of(m))
       .feature(log_of(n))
       .feature(log_of(k))
@@ -104,7 +104,7 @@ double known_product_us(const Work& w, const Gemm& g, const Tables& t, const Dev
   return known.us(w, g, t.products(), d);
 }
 
-// The law knows sizes and the device; the pools what it does not: how operands are (tensor cores read TF32 along k only), whether a
+// The law knows sizes and the device; the category what it does not: how operands are (tensor cores read TF32 along k only), whether a
 // 16-byte access fits their rows (else kernels of older generations run, chosen by rules nobody publishes), and vectors, for
 // which there are kernels without tiles.
 std::optional<KernelFeatures> features(const Work& w, const Gemm& g, const Device& d, const Tables& t, bool with_law) {
@@ -112,17 +112,17 @@ std::optional<KernelFeatures> features(const Work& w, const Gemm& g, const Devic
   const Product product = product_of(w, d);
   const bool half = product.element_bytes <= 2;
   const bool vector = g.m == 1 || g.n == 1 || g.k == 1;
-  std::string pool = "gemm ";
-  pool.append(type_of(product.dtype == Dtype::kFp8 ? Dtype::kBf16 : product.dtype));
+  std::string category = "gemm ";
+  category.append(type_of(product.dtype == Dtype::kFp8 ? Dtype::kBf16 : product.dtype));
   if (vector) {
-    pool.append(" vector");
+    category.append(" vector");
   } else {
     if (product.kind == ProductKind::kFp32Batched) {
-      pool.append(" batched");
+      category.append(" batched");
     } else if (product.dtype != Dtype::kFp32) {
-      pool.append(g.alignment() >= (half ? 8 : 4) ? " aligned" : " odd");
+      category.append(g.alignment() >= (half ? 8 : 4) ? " aligned" : " odd");
     }
-    pool.append(g.a_transposed ? " tn" : g.b_transposed ? " nt" : " nn");
+    category.append(g.a_transposed ? " tn" : g.b_transposed ? " nt" : " nn");
   }
   const double tiles =
       as_double(g.batch) * std::ceil(as_double(g.m) / 128) * std::ceil(as_double(g.n) / 128) / std::max(1, d.sm_count);
@@ -130,7 +130,7 @@ std::optional<KernelFeatures> features(const Work& w, const Gemm& g, const Devic
     const double s = as_double(std::max<std::int64_t>(1, size));
     return std::log(std::ceil(s / 64) * 64 / s);
   };
-  return Builder(std::move(pool))
+  return Builder(std::move(category))
       .feature(log_of(as_double(g.batch)))
       .feature(log_of(as_double(g.m)))
       .feature(log_of(as_double(g.n)))
@@ -142,13 +142,14 @@ std::optional<KernelFeatures> features(const Work& w, const Gemm& g, const Devic
       .feature(misalignment(g.k))
       .feature(waste(g.m))
       .feature(waste(g.n))
+      .product(fitted_kind(product))
       .law(with_law ? known_product_us(w, g, t, d) : 0);
 }
 
 std::optional<KernelFeatures> features(const Work& w, const Attention& a, const Device& d, const Tables& t) {
   if (a.queries <= 0 || a.keys <= 0 || a.head_size <= 0 || w.flops <= 0) return std::nullopt;
-  std::string pool = "attention";
-  pool.append(pass_name(w)).append(type_of(w.dtype));
+  std::string category = "attention";
+  category.append(pass_name(w)).append(type_of(w.dtype));
   const double heads = as_double(a.batch) * as_double(a.heads);
   const double rows = std::ceil(as_double(a.queries) / 128) * heads / std::max(1, d.sm_count);
   const double held = heads * (as_double(a.queries) + as_double(a.keys)) * as_double(a.head_size * bytes_of(w.dtype));
@@ -156,7 +157,7 @@ std::optional<KernelFeatures> features(const Work& w, const Attention& a, const 
     const double s = as_double(size);
     return std::log(std::ceil(s / tile) * tile / s);
   };
-  return Builder(std::move(pool))
+  return Builder(std::move(category))
       .feature(log_of(heads))
       .feature(log_of(as_double(a.queries)))
       .feature(log_of(as_double(a.keys)))
@@ -178,9 +179,9 @@ std::optional<KernelFeatures> features(const Work& w, const Attention& a, const 
 
 std::optional<KernelFeatures> features(const Work& w, const Recurrent& r, const Device& d, const Tables& t) {
   if (r.hidden <= 0 || r.steps <= 0 || r.batch <= 0) return std::nullopt;
-  std::string pool = "rnn";
-  pool.append(pass_name(w)).append(type_of(w.dtype)).append(on_chip(w, r));
-  return Builder(std::move(pool))
+  std::string category = "rnn";
+  category.append(pass_name(w)).append(type_of(w.dtype)).append(on_chip(w, r));
+  return Builder(std::move(category))
       .feature(log_of(as_double(r.batch)))
       .feature(log_of(as_double(r.steps)))
       .feature(log_of(as_double(r.inputs)))

@@ -1,6 +1,6 @@
 #pragma once
-// What a piece of work is compared by: the pool of measured kernels it belongs to, its features, and the time its law gives.
-// The residual (log of measured over law) of the nearest measured kernels corrects that law (neighbours.hpp).
+// What a piece of work is compared by: its category, its features, and the time its law gives. The residual (residual.hpp) corrects
+// that law.
 
 #include <cstddef>
 #include <optional>
@@ -8,6 +8,7 @@
 
 #include "hardware/clocks.hpp"
 #include "hardware/cost_models.hpp"
+#include "hardware/cost_product.hpp"
 #include "hardware/neighbours.hpp"
 
 namespace foretrace::hardware {
@@ -15,12 +16,13 @@ namespace foretrace::hardware {
 class Tables;
 
 struct KernelFeatures {
-  std::string pool;  ///< work that the same kernels do: "conv fwd grouped fp16 nhwc"
+  std::string category;  ///< kind, pass, form, precision and layout: "conv fwd grouped fp16 nhwc"
   Features at{};
   std::size_t features = 0;
   double law_us = 0;
   double serial_us = 0;    ///< the part of it that follows the clock: dependent steps, starts of blocks and kernels
   bool autotuned = false;  ///< the library tried its algorithms on this shape
+  std::optional<ProductKind> product;  ///< of work whose law has parameters of the architecture's own
 };
 
 /// Nothing for work that streams, which has no residual, and for work without sizes.

@@ -18,7 +18,9 @@ namespace foretrace::hardware {
 namespace {
 
 constexpr std::string_view kFolder = "hardware/kernels";
-constexpr std::string_view kScalesOf = "scales";
+constexpr std::string_view kScalesOf = "scales", kCorrelationsOf = "correlations";
+
+bool holds_kernels(std::string_view operation) { return operation != kScalesOf && operation != kCorrelationsOf; }
 
 template <class Number>
 Number number(std::string_view text) {
@@ -27,19 +29,19 @@ Number number(std::string_view text) {
   return value;
 }
 
-// The operation whose pools a table belongs to: log_softmax's kernels are softmax's.
-std::string_view pools_of(std::string_view operation) { return operation == "log_softmax" ? "softmax" : operation; }
+// The operation whose categories a table belongs to: log_softmax's kernels are softmax's.
+std::string_view categories_of(std::string_view operation) { return operation == "log_softmax" ? "softmax" : operation; }
 
 // The largest tables are read by element type: the law of products takes microseconds a row.
 constexpr std::array<std::string_view, 4> kTypes = {" fp32", " tf32", " fp16", " bf16"};
 bool by_type(std::string_view operation) { return operation == "gemm" || operation == "conv" || operation == "rnn"; }
 
 // What is read at once: "softmax" of "softmax fwd half", "conv fp16" of "conv fwd dense fp16 nchw".
-std::string part_of(std::string_view pool) {
-  std::string part(pool.substr(0, pool.find(' ')));
+std::string part_of(std::string_view category) {
+  std::string part(category.substr(0, category.find(' ')));
   if (!by_type(part)) return part;
   const auto* const type =
-      std::find_if(kTypes.begin(), kTypes.end(), [&](std::string_view t) { return contains(pool, t); });
+      std::find_if(kTypes.begin(), kTypes.end(), [&](std::string_view t) { return contains(category, t); });
   return type == kTypes.end() ? part : part.append(*type);
 }
 
@@ -89,20 +91,22 @@ void read_cells(const DataFile& file, std::string_view type, Use&& use) {
 class KernelTables::Memo {
  public:
   // The lock is held to look and to note, not while neighbours are asked: two threads that ask the same get the same answer.
-  Neighbours::Answers at(const Neighbours& samples, const Features& at, const std::optional<Neighbours::Sample>& own) {
+  Neighbours::Answers at(const Neighbours& samples, const Features& at, const Neighbours::Heard& heard,
+                         const std::optional<Neighbours::Sample>& own) {
     Question asked{};
     std::copy(at.begin(), at.end(), asked.begin());
     if (own) {
       std::copy(own->at.begin(), own->at.end(), asked.begin() + kMostFeatures);
       asked[2 * kMostFeatures] = own->value;
     }
-    asked.back() = own ? 1 : 0;
+    asked[2 * kMostFeatures + 1] = own ? 1 : 0;
+    asked.back() = heard.misguessed ? 1 : 0;
     {
       const std::lock_guard lock(mutex_);
       const Known& known = known_[&samples];
       if (const auto it = known.find(asked); it != known.end()) return it->second;
     }
-    const Neighbours::Answers answers = samples.with_own(at, own);
+    const Neighbours::Answers answers = samples.with_own(at, own, heard);
     const std::lock_guard lock(mutex_);
     Known& known = known_[&samples];
     constexpr std::size_t kLargest = 2048;  // by definition of a guard: a step has a few hundred shapes
@@ -112,7 +116,7 @@ class KernelTables::Memo {
   }
 
  private:
-  using Question = std::array<double, 2 * kMostFeatures + 2>;
+  using Question = std::array<double, 2 * kMostFeatures + 3>;
   struct Hash {
     std::size_t operator()(const Question& q) const { return XXH3_64bits(q.data(), sizeof(q)); }
   };
@@ -134,17 +138,17 @@ KernelTables::OfDevice& KernelTables::of(const std::string& device) {
   if (added) {
     it->second.device = tables_.device(device);
     it->second.scalings = read_scalings(files_.measured(kFolder, device, kScalesOf).text);
+    it->second.correlations = CategoryCorrelations(files_.measured(kFolder, device, kCorrelationsOf).text);
   }
   return it->second;
 }
 
 KernelTables::Scalings KernelTables::read_scalings(std::string_view csv) {
   Scalings all;
-  CsvReader row(csv, {"pool", "samples", "spread", "from fp32", "autotuning", "noise", "kernel", "middle", "scales"});
+  CsvReader row(csv, {"category", "samples", "spread", "autotuning", "noise", "kernel", "middle", "scales"});
   while (row.next()) {
-    Scaling& one = all[std::string(row["pool"])];
+    Scaling& one = all[std::string(row["category"])];
     one.spread = row.number("spread").value_or(0);
-    one.from_fp32 = row.number("from fp32").value_or(0);
     one.autotuning = row.number("autotuning").value_or(0);
     one.scales.noise = row.number("noise").value_or(0);
     one.scales.smooth = row["kernel"] == "smooth";
@@ -157,36 +161,40 @@ KernelTables::Scalings KernelTables::read_scalings(std::string_view csv) {
   return all;
 }
 
-const KernelPool* KernelTables::find(const std::string& pool, const std::string& device) {
+const MeasuredCategory* KernelTables::find(const std::string& category, const std::string& device) {
   OfDevice& on = of(device);
-  if (const KernelPool* const known = found(on, pool)) return known;
-  read_once(on, part_of(pool));
-  return found(on, pool);
+  if (const MeasuredCategory* const known = found(on, category)) return known;
+  read_once(on, part_of(category));
+  return found(on, category);
 }
 
-const KernelPool* KernelTables::found(const OfDevice& on, const std::string& pool) {
+const MeasuredCategory* KernelTables::found(const OfDevice& on, const std::string& category) {
   const std::lock_guard lock(mutex_);
-  const auto it = on.pools.find(pool);
-  return it == on.pools.end() ? nullptr : &it->second;
+  const auto it = on.categories.find(category);
+  return it == on.categories.end() ? nullptr : &it->second;
 }
 
-const KernelPools& KernelTables::all(const std::string& device) {
+double KernelTables::correlation(std::string_view category, std::string_view other, const std::string& device) {
+  return of(device).correlations.of(category, other);
+}
+
+const MeasuredCategories& KernelTables::all(const std::string& device) {
   OfDevice& on = of(device);
   for (const DataFile& file : files_.in(kFolder)) {
-    const std::string operation(pools_of(operation_of(file)));
-    if (file.device() != device || operation == kScalesOf) continue;
+    const std::string operation(categories_of(operation_of(file)));
+    if (file.device() != device || !holds_kernels(operation)) continue;
     if (!by_type(operation)) read_once(on, operation);
     for (const std::string_view type : kTypes) {
       if (by_type(operation)) read_once(on, operation + std::string(type));
     }
   }
-  return on.pools;
+  return on.categories;
 }
 
 std::vector<MeasuredRow> KernelTables::rows(const std::string& device) const {
   std::vector<MeasuredRow> out;
   for (const DataFile& file : files_.in(kFolder)) {
-    if (file.device() != device || operation_of(file) == kScalesOf) continue;
+    if (file.device() != device || !holds_kernels(operation_of(file))) continue;
     read_cells(file, " ", [&](const Cell& cell) {
       out.push_back({operation_of(file), measured_work(operation_of(file), cell.sizes, cell.name), cell.us});
     });
@@ -205,31 +213,28 @@ void KernelTables::read_once(OfDevice& on, const std::string& part) {
 
 void KernelTables::read(OfDevice& on, std::string_view part) {
   const std::string_view operation = part.substr(0, part.find(' '));
-  KernelPools found;
+  MeasuredCategories found;
   for (const DataFile& file : files_.in(kFolder)) {
-    if (file.device() != on.device.name || pools_of(operation_of(file)) != operation) continue;
+    if (file.device() != on.device.name || categories_of(operation_of(file)) != operation) continue;
     read_table(file, part.substr(operation.size()), on, found);
   }
-  for (auto& [name, pool] : found) {
-    if (const auto it = on.scalings.find(name); it != on.scalings.end()) {
-      const Scaling& scaling = it->second;
-      pool.neighbours.rescale(scaling.scales);
-      pool.spread = scaling.spread;
-      pool.from_fp32 = scaling.from_fp32;
-      pool.autotuning = scaling.autotuning;
-    }
-    if (!pool.misguessed.empty()) pool.well_guessed = pool.neighbours.without(pool.misguessed);
+  for (auto& [name, category] : found) {
+    const auto it = on.scalings.find(name);
+    if (it == on.scalings.end()) continue;
+    category.samples.rescale(it->second.scales);
+    category.spread = it->second.spread;
+    category.autotuning = it->second.autotuning;
   }
   const std::lock_guard lock(mutex_);
-  on.pools.merge(found);
+  on.categories.merge(found);
 }
 
 void KernelTables::read_table(const DataFile& file, std::string_view type, const OfDevice& on,
-                              KernelPools& pools) const {
-  // The cells of a column mostly belong to the pool of the cell above.
+                              MeasuredCategories& out) const {
+  // The cells of a column mostly belong to the category of the cell above.
   struct ColumnOfTimes {
-    std::string name;  ///< of the pool
-    KernelPool* pool = nullptr;
+    std::string name;  ///< of the category
+    MeasuredCategory* category = nullptr;
     double autotuning = 0;
   };
   std::map<std::size_t, ColumnOfTimes> columns;
@@ -243,19 +248,19 @@ void KernelTables::read_table(const DataFile& file, std::string_view type, const
   const auto rows = std::make_shared<TableRows>();
   rows->operation = operation_of(file);
   rows->device = on.device;
-  const std::string_view operation = pools_of(rows->operation);
+  const std::string_view operation = categories_of(rows->operation);
   const Clocks& clocks = tables_.of(on.device).clocks;
   read_cells(file, type, [&](const Cell& cell) {
     const Work work = measured_work(rows->operation, cell.sizes, cell.name);
     const std::optional<KernelFeatures> features = features_without_law(work, on.device, tables_, clocks);
-    if (!features || !features->pool.starts_with(operation)) return;
+    if (!features || !features->category.starts_with(operation)) return;
     ColumnOfTimes& of = columns[cell.column];
-    if (of.pool == nullptr || of.name != features->pool) {
-      const auto scaling = on.scalings.find(features->pool);
-      of = {features->pool, &pools[features->pool], scaling != on.scalings.end() ? scaling->second.autotuning : 0};
-      of.pool->features = features->features;
-      of.pool->measured_on = on.device;
-      of.pool->neighbours.value_later([this, rows, tuned = of.autotuning](const Neighbours::Sample& s) {
+    if (of.category == nullptr || of.name != features->category) {
+      const auto scaling = on.scalings.find(features->category);
+      of = {features->category, &out[features->category], scaling != on.scalings.end() ? scaling->second.autotuning : 0};
+      of.category->features = features->features;
+      of.category->measured_on = on.device;
+      of.category->samples.value_later([this, rows, tuned = of.autotuning](const Neighbours::Sample& s) {
         const Work asked = measured_work(rows->operation, rows->sizes.at(s.shape), rows->columns.at(s.column));
         const std::optional<KernelFeatures> known = kernel_features(asked, rows->device, tables_);
         FORETRACE_CHECK(known.has_value());  // a test asks for all of them
@@ -268,28 +273,17 @@ void KernelTables::read_table(const DataFile& file, std::string_view type, const
       rows->sizes.try_emplace(rows->sizes.end(), cell.shape, cell.sizes);
     }
     const double value = later ? Neighbours::kLater : std::log(cell.us / features->law_us);
-    if (features->autotuned) of.pool->autotuned.push_back(of.pool->neighbours.size());
-    if (cell.misguessed) of.pool->misguessed.push_back(of.pool->neighbours.size());
-    of.pool->neighbours.add({features->at, value, cell.group, cell.shape, cell.column, cell.us});
+    const Choice choice = features->autotuned ? Choice::kAutotuned
+                          : cell.misguessed   ? Choice::kMisguessed
+                                              : Choice::kGuessed;
+    of.category->samples.add({features->at, value, cell.group, cell.shape, cell.column, cell.us, choice});
   });
 }
 
 Neighbours::Answers KernelTables::answers(const Neighbours& samples, const Features& at,
+                                          const Neighbours::Heard& heard,
                                           const std::optional<Neighbours::Sample>& own) {
-  return memo_->at(samples, at, own);
-}
-
-std::string replace_word(std::string_view pool, std::string_view word, std::string_view other) {
-  const std::size_t at = pool.find(word);
-  if (at == std::string_view::npos) return {};
-  return std::string(pool.substr(0, at)).append(other).append(pool.substr(at + word.size()));
-}
-
-std::string in_fp32(std::string_view pool) {
-  for (const std::string_view type : {"tf32", "fp16", "bf16", "half"}) {
-    if (std::string name = replace_word(pool, type, "fp32"); !name.empty()) return name;
-  }
-  return {};
+  return memo_->at(samples, at, heard, own);
 }
 
 }  // namespace foretrace::hardware

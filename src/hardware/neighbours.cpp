@@ -35,15 +35,6 @@ const std::vector<Neighbours::Sample>& Neighbours::samples() const {
   return samples_;
 }
 
-Neighbours Neighbours::without(const std::vector<std::size_t>& some) const {
-  Neighbours out(scales_);
-  out.value_of_ = value_of_;
-  for (std::size_t i = 0; i < samples_.size(); ++i) {
-    if (!std::binary_search(some.begin(), some.end(), i)) out.add(samples_[i]);
-  }
-  return out;
-}
-
 Neighbours Neighbours::with(const std::vector<Sample>& samples) const {
   Neighbours out(scales_);
   for (const Sample& s : samples) out.add(s);
@@ -89,10 +80,10 @@ double squared_distance_below(const Features& a, const Features& b, std::size_t 
 /// factors of the first n do not change when one more comes behind them, so that one factorisation answers both questions.
 class Neighbours::Solution {
  public:
-  Solution(const Neighbours& pool, const Features& place, std::uint32_t left_out, const std::optional<Sample>& own)
+  Solution(const Neighbours& pool, const Features& place, const Heard& heard, const std::optional<Sample>& own)
       : noise_(pool.scales_.noise), middle_(pool.scales_.middle) {
     const Features here = pool.scaled(place);
-    find_nearest(pool, here, left_out);
+    find_nearest(pool, here, heard);
     std::array<Features, kMost> where;
     const bool smooth = pool.scales_.smooth;
     for (std::size_t i = 0; i < nearest_; ++i) {
@@ -149,10 +140,12 @@ class Neighbours::Solution {
  private:
   static constexpr std::size_t kMost = kNearest + 1;
 
-  void find_nearest(const Neighbours& pool, const Features& here, std::uint32_t left_out) {
+  void find_nearest(const Neighbours& pool, const Features& here, const Heard& heard) {
     const auto heap = [&] { return near_.begin() + static_cast<std::ptrdiff_t>(nearest_); };
     for (std::size_t i = 0; i < pool.samples_.size(); ++i) {
-      if (left_out != kNoGroup && pool.samples_[i].group == left_out) continue;
+      const Sample& sample = pool.samples_[i];
+      if (heard.left_out != kNoGroup && sample.group == heard.left_out) continue;
+      if (!heard.misguessed && sample.choice == Choice::kMisguessed) continue;
       if (nearest_ < kNearest) {
         near_[nearest_++] = {squared_distance(pool.places_[i], here, pool.used_), i};
         std::push_heap(near_.begin(), heap());
@@ -222,14 +215,14 @@ class Neighbours::Solution {
   std::array<double, kMost * kMost> a_;  // the lower triangle
 };
 
-Neighbours::Prediction Neighbours::at(const Features& place, std::uint32_t left_out) const {
-  const Solution s(*this, place, left_out, std::nullopt);
+Neighbours::Prediction Neighbours::at(const Features& place, const Heard& heard) const {
+  const Solution s(*this, place, heard, std::nullopt);
   return s.predicted_by(s.nearest());
 }
 
 Neighbours::Answers Neighbours::with_own(const Features& place, const std::optional<Sample>& own,
-                                         std::uint32_t left_out) const {
-  const Solution s(*this, place, left_out, own);
+                                         const Heard& heard) const {
+  const Solution s(*this, place, heard, own);
   const Prediction out = s.predicted_by(s.nearest());
   return {out, own ? s.predicted_by(s.all()) : out};
 }

@@ -34,6 +34,13 @@ struct Scales {
   friend bool operator==(const Scales&, const Scales&) = default;
 };
 
+/// How the algorithm of a sample was chosen.
+enum class Choice : std::uint8_t {
+  kGuessed,     ///< by the library's heuristic, or there is one algorithm
+  kAutotuned,   ///< the fastest of those that were tried
+  kMisguessed,  ///< so badly guessed that autotuning would have shown it
+};
+
 class Neighbours {
  public:
   struct Sample {
@@ -43,6 +50,7 @@ class Neighbours {
     std::uint32_t shape = 0;   ///< the same in all pools of a table
     std::uint32_t column = 0;  ///< of the table
     double us = 0;             ///< measured, where the value comes later
+    Choice choice = Choice::kGuessed;
   };
   struct Prediction {
     double value = 0;
@@ -51,6 +59,11 @@ class Neighbours {
     double mean = 0;  ///< the value without the median, which leaps where most neighbours are others: for differences
   };
   static constexpr std::uint32_t kNoGroup = static_cast<std::uint32_t>(-1);
+  /// Which samples speak.
+  struct Heard {
+    std::uint32_t left_out = kNoGroup;  ///< as if nobody had measured that group
+    bool misguessed = true;             ///< autotuned work has nothing in common with a bad guess
+  };
 
   Neighbours() { scales_.scales.fill(1); }
   explicit Neighbours(const Scales& scales) { rescale(scales); }
@@ -66,18 +79,16 @@ class Neighbours {
   /// All of them, with their values.
   [[nodiscard]] const std::vector<Sample>& samples() const;
   [[nodiscard]] const Scales& scales() const { return scales_; }
-  /// What the samples say of a place. `left_out`: as if nobody had measured that group.
-  [[nodiscard]] Prediction at(const Features& place, std::uint32_t left_out = kNoGroup) const;
+  /// What the samples say of a place.
+  [[nodiscard]] Prediction at(const Features& place) const { return at(place, Heard{}); }
+  [[nodiscard]] Prediction at(const Features& place, const Heard& heard) const;
   struct Answers {
     Prediction alone;     ///< by the samples alone
     Prediction with_own;  ///< and by one more sample, of the asker's; the same where there is none
   };
-  [[nodiscard]] Answers with_own(const Features& place, const std::optional<Sample>& own,
-                                 std::uint32_t left_out = kNoGroup) const;
+  [[nodiscard]] Answers with_own(const Features& place, const std::optional<Sample>& own, const Heard& heard) const;
   /// Other samples, under the same scales.
   [[nodiscard]] Neighbours with(const std::vector<Sample>& samples) const;
-  /// All but some samples, by their ascending numbers.
-  [[nodiscard]] Neighbours without(const std::vector<std::size_t>& some) const;
   /// Other scales for the same samples.
   void rescale(const Scales& scales);
 

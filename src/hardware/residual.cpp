@@ -1,74 +1,73 @@
-// The one residual of all measured kinds of work: log(measured / law), from the nearest measured kernels.
+#include "hardware/residual.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "hardware/cost_product.hpp"
-#include "hardware/estimate.hpp"
-#include "hardware/kernel_features.hpp"
 #include "hardware/tables.hpp"
 
 namespace foretrace::hardware {
 
-namespace {
-
-/// A piece of work among the measured kernels of its pool.
-struct Place {
-  KernelFeatures features;
-  const KernelPool& pool;
+struct Residual::Among {
+  const KernelFeatures& features;
+  const MeasuredCategory& measured;
   KernelTables& tables;
+  double share = 1;  ///< of a residual there that shows on the device
 
-  [[nodiscard]] const Neighbours& samples() const { return pool.samples_for(features.autotuned); }
-  [[nodiscard]] double autotuning() const { return features.autotuned ? pool.autotuning : 0; }
-  [[nodiscard]] Neighbours::Prediction residual() const { return tables.answers(samples(), features.at).alone; }
-  [[nodiscard]] Estimate estimate(double residual, double variance) const {
-    return {features.law_us * std::exp(autotuning() + residual), pool.spread * std::sqrt(variance)};
+  [[nodiscard]] double autotuning() const { return features.autotuned ? measured.autotuning : 0; }
+  [[nodiscard]] Neighbours::Answers at(const Features& place,
+                                       const std::optional<Neighbours::Sample>& own = std::nullopt) const {
+    return tables.answers(measured.samples, place, {.misguessed = !features.autotuned}, own);
   }
 };
 
-std::optional<Place> place_of(const Work& w, const Tables& tables, const Device& d) {
-  std::optional<KernelFeatures> features = kernel_features(w, d, tables);
-  const KernelPool* pool = features ? tables.pool(features->pool, d) : nullptr;
-  if (pool == nullptr) return std::nullopt;
-  return Place{std::move(*features), *pool, tables.kernels()};
+std::optional<Residual::Among> Residual::among(const KernelFeatures& features, const Device& device) const {
+  const MeasuredCategory* const measured = tables_.category(features.category, device);
+  if (measured == nullptr) return std::nullopt;
+  const double share = features.product ? correlation(*features.product, measured->measured_on, device) : 1;
+  return Among{features, *measured, tables_.kernels(), share};
 }
 
-}  // namespace
-
-Estimate measured_estimate(const Work& w, const Tables& tables, const Device& d) {
-  const std::optional<Place> place = place_of(w, tables, d);
-  if (!place) return {};
-  const Neighbours::Prediction residual = place->residual();
-  if (!std::holds_alternative<Gemm>(w.kind) || same_silicon(place->pool.measured_on, d)) {
-    return place->estimate(residual.value, residual.variance);
+std::optional<Residual::Answer> Residual::at(const KernelFeatures& asked, const Device& device,
+                                             const std::optional<Observation>& known) const {
+  const std::optional<Among> here = among(asked, device);
+  const std::optional<Among> there = known ? among(known->features, device) : std::nullopt;
+  if (!here || (known && !there)) return std::nullopt;
+  const Neighbours::Prediction alone = here->at(asked.at).alone;
+  double value = here->share * alone.value, variance = alone.variance;
+  const std::string& category = asked.category;
+  const double correlation =
+      known ? tables_.kernels().correlation(category, known->features.category, here->measured.measured_on.name) : 0;
+  if (correlation > 0) {
+    // Within a category by means: a median leaps between the two places.
+    const bool same = category == known->features.category;
+    if (same) value = here->share * alone.mean;
+    const Neighbours::Prediction expected = there->at(known->features.at).alone;
+    const double own = std::log(known->us / known->features.law_us) - there->autotuning();
+    const double more = own - there->share * (same ? expected.mean : expected.value);
+    // What the observation shows beyond the measured kernels, as a sample of the category that is asked for. As one of the neighbours it
+    // counts less the further away it is; what made it differ from them may well stay. Between the two is the least error over measured
+    // pairs (docs/internals/accuracy.md).
+    const double level = same ? expected.mean : here->at(known->features.at).alone.mean;
+    const Neighbours::Sample sample{.at = known->features.at, .value = level + more};
+    const Neighbours::Prediction with_own = here->at(asked.at, sample).with_own;
+    value += correlation * (more + with_own.mean - alone.mean) / 2;
+    variance += correlation * correlation * (with_own.variance - alone.variance);
   }
-  // The law of products has parameters of the architecture's own: of the residual goes along what goes along in a transfer, and the
-  // error is that of products on GPUs nobody measured.
-  const ProductWeights& there = tables.products().of(fitted_kind(product_of(w, d)), d);
-  Estimate out =
-      place->estimate(transferred_residual(residual.value, there, place->pool.measured_on, d), residual.variance);
-  out.sigma = std::max(out.sigma, there.spread_new);
+  Answer out{value + here->autotuning(), here->measured.spread * std::sqrt(variance)};
+  // On other silicon the error is that of products on GPUs nobody measured.
+  if (asked.product && !same_silicon(here->measured.measured_on, device)) {
+    out.sigma = std::max(out.sigma, tables_.products().of(*asked.product, device).spread_new);
+  }
   return out;
 }
 
-Estimate estimate_from(const Work& w, const Work& known, double known_us, const Tables& tables, const Device& d) {
-  const std::optional<Place> place = place_of(w, tables, d);
-  const std::optional<Place> before = place_of(known, tables, d);
-  if (!place || !before || known_us <= 0) return {};
-  const double own = std::log(known_us / before->features.law_us) - before->autotuning();
-  const Neighbours::Prediction there = before->residual();
-  if (place->features.pool == before->features.pool) {
-    // As one of the neighbours it counts less the further away it is; what made it differ from them may well stay. Between the
-    // two is the least error over measured pairs (docs/accuracy.md). By means: a median leaps between the two places.
-    const Neighbours::Answers answers = place->tables.answers(
-        place->samples(), place->features.at, Neighbours::Sample{.at = before->features.at, .value = own});
-    const double kept = answers.alone.mean + own - there.mean;
-    return place->estimate((kept + answers.with_own.mean) / 2, answers.with_own.variance);
+double Residual::correlation(ProductKind kind, const Device& from, const Device& to) const {
+  if (same_silicon(from, to)) return 1;
+  const ProductWeights& there = tables_.products().of(kind, to);
+  for (const auto& [architecture, share] : there.carry_from) {
+    if (architecture == architecture_of(from).laws) return share;
   }
-  const Neighbours::Prediction residual = place->residual();
-  const double carried = in_fp32(place->features.pool) == before->features.pool ? place->pool.from_fp32 : 0;
-  return place->estimate(residual.value + carried * (own - there.value),
-                         residual.variance * std::max(0.0, 1 - carried * carried));
+  return there.carry_other;
 }
 
 }  // namespace foretrace::hardware

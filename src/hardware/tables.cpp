@@ -50,7 +50,7 @@ Device Tables::device(std::string_view name) const {
   return *found;
 }
 
-const KernelPool* Tables::pool(const std::string& name, const Device& device) const {
+const MeasuredCategory* Tables::category(const std::string& name, const Device& device) const {
   const DeviceTables& tables = of(device);
   const auto on = tables.kernels_on.find(std::string_view(name).substr(0, name.find(' ')));
   return on == tables.kernels_on.end() ? nullptr : kernels_.find(name, on->second);

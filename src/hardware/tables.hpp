@@ -17,6 +17,7 @@
 #include "hardware/law_conv.hpp"
 #include "hardware/laws.hpp"
 #include "hardware/measured.hpp"
+#include "hardware/residual.hpp"
 #include "trace/latencies.hpp"
 
 namespace foretrace::hardware {
@@ -43,14 +44,16 @@ class Tables {
   /// A device of the data files.
   [[nodiscard]] Device device(std::string_view name) const;
   /// Measured kernels for work on a device; null where nothing of the kind was measured.
-  [[nodiscard]] const KernelPool* pool(const std::string& name, const Device& device) const;
+  [[nodiscard]] const MeasuredCategory* category(const std::string& name, const Device& device) const;
   [[nodiscard]] KernelTables& kernels() const { return kernels_; }
+  [[nodiscard]] const Residual& residual() const { return residual_; }
 
  private:
   DataFiles files_;
   TransferWeights products_;
   Laws laws_;
   mutable KernelTables kernels_;
+  Residual residual_{*this};
   mutable std::mutex mutex_;
   mutable std::map<std::string, DeviceTables, std::less<>> devices_;  // by name
 };

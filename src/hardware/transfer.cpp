@@ -85,21 +85,31 @@ double layout_copies_us(const Work& work, const Tables& tables, const Device& d)
   return us;
 }
 
-// Of a convolution on tensor cores over channels-first tensors: the share of its time on a GPU that changes their layout and back. How much longer it
-// takes than over channels-last ones is known of measured GPUs; elsewhere copies and product follow their laws.
-double layout_share(const Work& work, const TransferContext& context, const Device& d) {
+// Of a convolution on tensor cores over channels-first tensors: what it takes longer for changes of layout, and the rest. How much longer it takes than
+// over channels-last ones is known of measured GPUs; elsewhere copies and product follow their laws.
+struct InParts {
+  double changes_ns = 0, rest_ns = 0;
+};
+
+InParts in_parts(const Work& work, const TransferContext& context, const Device& d) {
   const auto* conv = std::get_if<Convolution>(&work.kind);
-  if (conv == nullptr || conv->channels_last || product_of(work, d).dtype == Dtype::kFp32) return 0;
+  if (conv == nullptr || conv->channels_last || product_of(work, d).dtype == Dtype::kFp32) return {};
   const Tables& tables = context.parameters();
   const Device& measured = measured_device(d);
   const Cost whole = predict(work, measured, tables), product = predict(with_layout(work, true), measured, tables);
   const double copied = layout_copies_us(work, tables, measured);
   const double law = law_us(work, context, measured);
-  if (!whole.known || !product.known || !(copied > 0) || !(law > 0)) return 0;
-  const double changes = std::max(0.0, whole.ns - product.ns) * layout_copies_us(work, tables, d) / copied;
-  const double rest = product.ns * law_us(work, context, d) / law;
+  if (!whole.known || !product.known || !(copied > 0) || !(law > 0)) return {};
+  return {std::max(0.0, whole.ns - product.ns) * layout_copies_us(work, tables, d) / copied,
+          product.ns * law_us(work, context, d) / law};
+}
+
+// The share of such a convolution's time on a GPU that changes the layout and back.
+double layout_share(const Work& work, const TransferContext& context, const Device& d) {
+  const InParts parts = in_parts(work, context, d);
+  if (!(parts.changes_ns > 0)) return 0;
   // A guard against tables that say the product takes nothing: a tenth of the whole is left to it.
-  return std::min(0.9, changes / (changes + rest));
+  return std::min(0.9, parts.changes_ns / (parts.changes_ns + parts.rest_ns));
 }
 
 Cost product_transfer(double measured_ns, const Work& work, const Device& from, const Device& to,
@@ -127,11 +137,12 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
     const double residual = std::log(measured_ns / before);
     const double common = context.common[static_cast<std::size_t>(here.kind)];
     // Of convolutions only those in FP32 were measured on several GPUs; what those miss, shapes in half precision and TF32 miss too.
-    const ProductWeights& missed = is_conv(work) ? weights.of(ProductKind::kConv, to) : target;
+    const ProductKind kind = is_conv(work) ? ProductKind::kConv : fitted_kind(there);
+    const ProductWeights& missed = weights.of(kind, to);
     // What all products share is theirs where the model knows the origin, mostly the origin's own where it does not.
     const double shared = same ? 1.0 : known_here ? missed.common_known : missed.common_new;
     const double theirs = same ? common : std::clamp(common, -missed.most_common, missed.most_common);
-    cost.ns = after * std::exp(shared * theirs + transferred_residual(residual - common, missed, from, to));
+    cost.ns = after * std::exp(shared * theirs + tables.residual().correlation(kind, from, to) * (residual - common));
     // What was missed here does not make tensor cores slower than none.
     if (cost.ns > after && there.dtype != Dtype::kFp32 && !same && !is_conv(work)) {
       cost.ns = std::min(cost.ns, std::max(after, law_us(with_dtype(work, Dtype::kFp32), context, to) * 1e3));
@@ -157,8 +168,8 @@ Cost to_measured_convolution(double measured_ns, const Work& work, const Device&
   const Cost back = product_transfer(there.ns, work, to, from, nothing_common);
   Cost cost = product_transfer(measured_ns, work, from, to, context);
   if (!cost.known || !back.known) return cost;
-  const ProductWeights& missed = tables.products().of(ProductKind::kConv, to);
-  cost.ns = there.ns * std::exp(transferred_residual(std::log(measured_ns / back.ns), missed, from, to));
+  const double correlation = tables.residual().correlation(ProductKind::kConv, from, to);
+  cost.ns = there.ns * std::exp(correlation * std::log(measured_ns / back.ns));
   cost.ns = std::max(cost.ns, bound_ns(measured_ns, work, from, to));
   return cost;
 }
@@ -171,8 +182,12 @@ Cost transfer_with_layout_copies(double measured_ns, const Work& work, const Dev
   const bool measured = is_conv(work) && same_silicon(to, measured_device(to)) && !same_silicon(from, to);
   const auto move = measured ? to_measured_convolution : product_transfer;
   Cost cost = move(measured_ns * (1 - share), work, from, to, context);
+  if (!cost.known) return cost;
   const double here = share > 0 ? layout_copies_us(work, tables, from) : 0;
-  if (here > 0 && cost.known) cost.ns += measured_ns * share * layout_copies_us(work, tables, to) / here;
+  if (here > 0) cost.ns += measured_ns * share * layout_copies_us(work, tables, to) / here;
+  // Kernels without tensor cores read the tensors as they are, those that take their place there do not.
+  const bool first_there = product_of(work, from).dtype == Dtype::kFp32 && product_of(work, to).dtype != Dtype::kFp32;
+  if (first_there) cost.ns += in_parts(work, context, to).changes_ns;
   return cost;
 }
 

@@ -79,7 +79,7 @@ double held(double bytes, const Device& d, const StreamingWeights& p) {
 }
 
 double memory_us(const Moved& moved, double gbs, const Device& d, const StreamingWeights& p) {
-  const double l2_gbs = std::max(gbs, p.l2_rate * d.sm_count * clock_of(d) * 1e-3);
+  const double l2_gbs = std::max(gbs, p.l2_rate * architecture_of(d).l2_rate * d.sm_count * clock_of(d) * 1e-3);
   const double hits = std::min(moved.hot, moved.bytes) * held(moved.bytes, d, p);
   return 1e-3 * ((moved.bytes - hits) / gbs + hits / l2_gbs);
 }

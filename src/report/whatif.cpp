@@ -41,10 +41,10 @@ std::string samples_text(const WhatIfReport& r, const whatif::Prediction& p) {
 // What a step of several GPUs is a step of.
 std::string job_text(const WhatIfReport& r, const whatif::Prediction& p) {
   const double samples = p.samples * p.replicas;
-  const std::string batch =
-      r.batch ? fmt::format("{:g} samples, {:.1f} per second", *r.batch * samples,
-                            *r.batch * samples * 1e9 / static_cast<double>(std::max<Ns>(1, p.step)))
-              : fmt::format("{:g} times the samples and tokens of the traced one", samples);
+  const std::string batch = r.batch
+                                ? fmt::format("{:g} samples, {:.1f} per second", *r.batch * samples,
+                                              *r.batch * samples * 1e9 / static_cast<double>(std::max<Ns>(1, p.step)))
+                                : fmt::format("{:g} times the samples and tokens of the traced one", samples);
   return fmt::format("{}: {} GPUs, {} of the model; a step of the whole job is of {}", p.whatif, p.workers,
                      p.replicas == 1 ? "one replica" : fmt::format("{} replicas", p.replicas), batch);
 }
@@ -176,7 +176,7 @@ std::string to_json(const WhatIfReport& r, const search::Optimized* plan) {
     write_times(json, p).member("speedup", p.speedup).member("samples", p.samples).member("gain", p.gain());
     json.member("samples_per_s", samples_per_second(r, p));
     json.member("workers", p.workers).member("replicas", p.replicas);
-    json.member_ms("communication_ms", p.communication).member_ms("exposed_comm_ms", p.exposed_communication);
+    json.member_ms("comm_ms", p.communication).member_ms("exposed_comm_ms", p.exposed_communication);
     json.member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes);
     json.member("reserved_bytes", p.reserved_bytes).member("fits", p.fits);
     write_peak_parts(json, p.peak_parts);

@@ -27,6 +27,7 @@ struct CompiledOp {
   double flops = 0;            ///< multiply-adds count two
   double bytes_read = 0, bytes_written = 0;
   double fixed_read = 0;               ///< of those, bytes of indices and masks
+  std::int64_t weight = 0;             ///< elements of a product's operand in which no sample is
   std::int64_t elements = 0;           ///< of what it writes; of what it reads for a reduction
   std::int64_t rows = 0;               ///< of a reduction: results; of a gather: rows fetched
   std::array<std::int64_t, 4> gemm{};  ///< batch, m, n, k; all 0 when it is no product

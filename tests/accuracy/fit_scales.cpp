@@ -10,7 +10,7 @@
 
 namespace foretrace::hardware {
 
-const KernelPools& kernel_pools() {
+const MeasuredCategories& measured_categories() {
   return Tables::shipped().kernels().all(std::string(DataFiles::shipped().reference_device()));
 }
 
@@ -18,7 +18,7 @@ namespace {
 
 std::vector<double> errors_of(const Neighbours& pool) {
   std::vector<double> out;
-  for (const Neighbours::Sample& s : pool.samples()) out.push_back(pool.at(s.at, s.group).value - s.value);
+  for (const Neighbours::Sample& s : pool.samples()) out.push_back(pool.at(s.at, {.left_out = s.group}).value - s.value);
   return out;
 }
 
@@ -32,26 +32,12 @@ Neighbours by_shape(const Neighbours& pool) {
   return pool.with(samples);
 }
 
-// Slope of one pool's errors over another's, shape by shape.
-double carried(const MeasuredPool& to, const MeasuredPool& from) {
-  std::map<std::uint32_t, double> of_shape;
-  for (std::size_t i = 0; i < from.samples.size(); ++i) of_shape[from.samples[i].shape] = from.layer_left_out[i];
-  double both = 0, one = 0;
-  for (std::size_t i = 0; i < to.samples.size(); ++i) {
-    const auto it = of_shape.find(to.samples[i].shape);
-    if (it == of_shape.end()) continue;
-    both += to.layer_left_out[i] * it->second;
-    one += it->second * it->second;
-  }
-  return one > 0 ? std::clamp(both / one, 0.0, 1.0) : 0;
-}
-
 }  // namespace
 
 std::vector<MeasuredPool> measured_pools() {
   std::vector<MeasuredPool> out;
-  for (const auto& [name, pool] : kernel_pools()) {
-    out.push_back({name, pool.neighbours.samples(), errors_of(pool.neighbours), errors_of(by_shape(pool.neighbours))});
+  for (const auto& [name, category] : measured_categories()) {
+    out.push_back({name, category.samples.samples(), errors_of(category.samples), errors_of(by_shape(category.samples))});
   }
   return out;
 }
@@ -66,12 +52,12 @@ std::vector<LeftOutFamily> left_out_families() {
   static constexpr Kind kKinds[] = {
       {"group count", 13, -1}, {"dilation", 9, 0}, {"filter size", 6, -1}, {"stride", 8, 0}};
   std::vector<LeftOutFamily> out;
-  for (const auto& [name, pool] : kernel_pools()) {
+  for (const auto& [name, category] : measured_categories()) {
     if (!name.starts_with("conv ")) continue;
     for (const Kind& kind : kKinds) {
       // All samples with one value are left out together; the value that most have is no neighbouring family.
       std::map<double, std::uint32_t> values;
-      Neighbours refitted = pool.neighbours;
+      Neighbours refitted = category.samples;
       std::vector<Neighbours::Sample> samples = refitted.samples();
       for (Neighbours::Sample& s : samples) {
         s.group = values.try_emplace(s.at[kind.feature], static_cast<std::uint32_t>(values.size())).first->second;
@@ -81,7 +67,7 @@ std::vector<LeftOutFamily> left_out_families() {
       LeftOutFamily one{name, std::string(kind.what), {}};
       for (const Neighbours::Sample& s : samples) {
         if (s.at[kind.feature] == kind.usual) continue;
-        one.errors.push_back(regrouped.at(s.at, s.group).value - s.value);
+        one.errors.push_back(regrouped.at(s.at, {.left_out = s.group}).value - s.value);
       }
       out.push_back(std::move(one));
     }
@@ -94,17 +80,16 @@ namespace {
 // Difference of the log time between shapes that were measured both ways: the mean of the middle half, since a few of the
 // guesses are wrong by tens of times. Trying cannot make it slower. Of fewer convolutions than have a middle half (four) it is what one of them does at
 // its batch sizes.
-double tuning_of(const KernelPool& pool) {
-  const std::vector<Neighbours::Sample>& samples = pool.neighbours.samples();
-  std::vector<char> tried(samples.size(), 0);
-  for (const std::size_t sample : pool.autotuned) tried[sample] = 1;
+double tuning_of(const MeasuredCategory& category) {
   std::vector<double> all;
   std::set<std::uint32_t> convolutions;
-  for (const std::size_t sample : pool.autotuned) {
-    for (std::size_t s = 0; s < samples.size(); ++s) {
-      if (tried[s] != 0 || samples[s].at != samples[sample].at) continue;
-      all.push_back(samples[sample].value + pool.autotuning - samples[s].value);
-      convolutions.insert(samples[s].group);
+  const std::vector<Neighbours::Sample>& samples = category.samples.samples();
+  for (const Neighbours::Sample& tried : samples) {
+    if (tried.choice != Choice::kAutotuned) continue;
+    for (const Neighbours::Sample& guessed : samples) {
+      if (guessed.choice == Choice::kAutotuned || guessed.at != tried.at) continue;
+      all.push_back(tried.value + category.autotuning - guessed.value);
+      convolutions.insert(guessed.group);
     }
   }
   if (convolutions.size() < 4) return 0;
@@ -115,43 +100,50 @@ double tuning_of(const KernelPool& pool) {
   return all.empty() ? 0 : std::min(0.0, sum / static_cast<double>(all.size() - 2 * quarter));
 }
 
-Neighbours without_tuning(const KernelPool& pool, double tuned) {
-  std::vector<Neighbours::Sample> samples = pool.neighbours.samples();
-  for (const std::size_t sample : pool.autotuned) samples[sample].value += pool.autotuning - tuned;
-  return pool.neighbours.with(samples);
+Neighbours without_tuning(const MeasuredCategory& category, double tuned) {
+  std::vector<Neighbours::Sample> samples = category.samples.samples();
+  for (Neighbours::Sample& s : samples) {
+    if (s.choice == Choice::kAutotuned) s.value += category.autotuning - tuned;
+  }
+  return category.samples.with(samples);
 }
 
 }  // namespace
 
 std::vector<LeftOutChange> left_out_changes() {
   std::vector<LeftOutChange> out;
-  for (const auto& [name, pool] : kernel_pools()) {
+  for (const auto& [name, category] : measured_categories()) {
     LeftOutChange batch{name, "another batch", {}};
     std::map<std::uint32_t, std::vector<const Neighbours::Sample*>> of_group;
-    for (const Neighbours::Sample& s : pool.neighbours.samples()) of_group[s.group].push_back(&s);
+    for (const Neighbours::Sample& s : category.samples.samples()) of_group[s.group].push_back(&s);
     for (const auto& [group, all] : of_group) {
       for (const Neighbours::Sample* to : all) {
         for (const Neighbours::Sample* from : all) {
           if (from->shape == to->shape) continue;
-          const double more = from->value - pool.neighbours.at(from->at, group).mean;
-          const Neighbours::Answers answers = pool.neighbours.with_own(to->at, *from, group);
+          const double more = from->value - category.samples.at(from->at, {.left_out = group}).mean;
+          const Neighbours::Answers answers = category.samples.with_own(to->at, *from, {.left_out = group});
           batch.errors.push_back((answers.with_own.mean + (answers.alone.mean + more)) / 2 - to->value);
         }
       }
     }
     if (!batch.errors.empty()) out.push_back(std::move(batch));
-    const auto from = kernel_pools().find(in_fp32(name));
-    if (from == kernel_pools().end()) continue;
-    std::map<std::uint32_t, const Neighbours::Sample*> of_shape;
-    for (const Neighbours::Sample& s : from->second.neighbours.samples()) of_shape[s.shape] = &s;
-    LeftOutChange change{name, "from fp32", {}};
-    for (const Neighbours::Sample& s : pool.neighbours.samples()) {
-      const auto it = of_shape.find(s.shape);
-      if (it == of_shape.end()) continue;
-      const double more = it->second->value - from->second.neighbours.at(it->second->at, s.group).value;
-      change.errors.push_back(pool.neighbours.at(s.at, s.group).value + pool.from_fp32 * more - s.value);
+  }
+  for (const auto& [name, category] : measured_categories()) {
+    for (const auto& [from_name, from] : measured_categories()) {
+      const double correlation = Tables::shipped().kernels().correlation(name, from_name, from.measured_on.name);
+      if (name == from_name || !(correlation > 0)) continue;
+      std::map<std::uint32_t, const Neighbours::Sample*> of_shape;
+      for (const Neighbours::Sample& s : from.samples.samples()) of_shape[s.shape] = &s;
+      LeftOutChange change{name, "another precision or layout", {}};
+      for (const Neighbours::Sample& s : category.samples.samples()) {
+        const auto it = of_shape.find(s.shape);
+        if (it == of_shape.end()) continue;
+        const Neighbours::Heard heard{.left_out = s.group};
+        const double more = it->second->value - from.samples.at(it->second->at, heard).value;
+        change.errors.push_back(category.samples.at(s.at, heard).value + correlation * more - s.value);
+      }
+      out.push_back(std::move(change));
     }
-    if (!change.errors.empty()) out.push_back(std::move(change));
   }
   return out;
 }
@@ -165,7 +157,7 @@ double left_out_error(Neighbours& pool, const Scales& scales, std::size_t step) 
   std::size_t asked = 0;
   for (std::size_t i = 0; i < pool.size(); i += step, ++asked) {
     const Neighbours::Sample& one = pool.samples()[i];
-    sum += std::min(1.0, std::abs(pool.at(one.at, one.group).value - one.value));
+    sum += std::min(1.0, std::abs(pool.at(one.at, {.left_out = one.group}).value - one.value));
   }
   return sum / static_cast<double>(std::max<std::size_t>(1, asked));
 }
@@ -272,10 +264,17 @@ static Scales fit_scales(const Neighbours& pool, std::size_t features) {
   return refine_scales(pool, features, best);
 }
 
+// The other half type of a convolution in bf16; empty for all others.
+static std::string in_fp16(std::string name) {
+  const std::size_t at = name.find("bf16");
+  return name.starts_with("conv ") && at != std::string::npos ? name.replace(at, 4, "fp16") : std::string();
+}
+
 std::vector<PoolScales> fit_pools(std::string_view only, bool further) {
-  const auto search = [&](const KernelPool& pool) {
-    const Neighbours samples = without_tuning(pool, tuning_of(pool));
-    return further ? refine_scales(samples, pool.features, samples.scales()) : fit_scales(samples, pool.features);
+  const auto search = [&](const MeasuredCategory& category) {
+    const Neighbours samples = without_tuning(category, tuning_of(category));
+    return further ? refine_scales(samples, category.features, samples.scales())
+                   : fit_scales(samples, category.features);
   };
   struct Fitted {
     MeasuredPool pool;
@@ -284,34 +283,32 @@ std::vector<PoolScales> fit_pools(std::string_view only, bool further) {
     std::size_t features;
   };
   std::map<std::string, Fitted, std::less<>> all;
-  for (const auto& [name, pool] : kernel_pools()) {
+  for (const auto& [name, category] : measured_categories()) {
     if (!name.starts_with(only)) continue;
     // Convolutions run the same kernels in both half types, and take twice the time to fit apart.
-    const std::string_view as = name.starts_with("conv ") ? std::string_view(name) : std::string_view();
-    const auto half = all.find(replace_word(as, "bf16", "fp16"));
-    const auto again = half == all.end() ? kernel_pools().find(replace_word(as, "bf16", "fp16")) : kernel_pools().end();
-    const double tuned = tuning_of(pool);
+    const std::string as = in_fp16(name);
+    const auto half = all.find(as);
+    const auto again = half == all.end() ? measured_categories().find(as) : measured_categories().end();
+    const double tuned = tuning_of(category);
     const Scales scales = half != all.end()               ? half->second.scales
-                          : again != kernel_pools().end() ? search(again->second)
-                                                          : search(pool);
-    Neighbours refitted = without_tuning(pool, tuned);
+                          : again != measured_categories().end() ? search(again->second)
+                                                          : search(category);
+    Neighbours refitted = without_tuning(category, tuned);
     refitted.rescale(scales);
     // How far the error is from what the distance to the neighbours alone would say: two of three lie within a standard deviation.
     std::vector<double> relative;
     for (const Neighbours::Sample& s : refitted.samples()) {
-      const Neighbours::Prediction t = refitted.at(s.at, s.group);
+      const Neighbours::Prediction t = refitted.at(s.at, {.left_out = s.group});
       relative.push_back(std::abs(t.value - s.value) / std::sqrt(t.variance));
     }
     const auto two_thirds = relative.begin() + static_cast<std::ptrdiff_t>(relative.size() * 683 / 1000);
     std::nth_element(relative.begin(), two_thirds, relative.end());
     all.emplace(name,
-                Fitted{{name, refitted.samples(), errors_of(refitted), {}}, scales, *two_thirds, tuned, pool.features});
+                Fitted{{name, refitted.samples(), errors_of(refitted), {}}, scales, *two_thirds, tuned, category.features});
   }
   std::vector<PoolScales> out;
   for (const auto& [name, one] : all) {
-    const auto fp32 = all.find(in_fp32(name));
-    out.push_back({name, one.pool.samples.size(), one.spread,
-                   fp32 == all.end() ? 0 : carried(one.pool, fp32->second.pool), one.tuned, one.scales, one.features});
+    out.push_back({name, one.pool.samples.size(), one.spread, one.tuned, one.scales, one.features});
   }
   return out;
 }

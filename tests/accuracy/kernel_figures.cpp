@@ -5,7 +5,7 @@
 //   kernel_figures --fit [POOL]      only pools whose names start so
 //   kernel_figures --further [POOL]  the same, the search going on from the scales they have
 //   kernel_figures --clocks          clocks fitted anew, for tools/fit_clocks.py
-//   kernel_figures --samples         pool, shape, group, log of the share of its bound, features
+//   kernel_figures --samples         pool, shape, layer, residual, its error with the layer left out, features
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,8 +19,8 @@ int main(int argc, char** argv) {
   const std::string_view asked = argc > 1 ? argv[1] : "";
   if (asked == "--fit" || asked == "--further") {
     for (const PoolScales& p : fit_pools(argc > 2 ? argv[2] : "", asked == "--further")) {
-      fmt::print("{},{},{:.3g},{:.2f},{:.3f},{:.3g},{},{:.3g},", p.pool, p.samples, p.spread, p.from_fp32, p.autotuning,
-                 p.scales.noise, p.scales.smooth ? "smooth" : "rough", p.scales.middle);
+      fmt::print("{},{},{:.3g},{:.3f},{:.3g},{},{:.3g},", p.pool, p.samples, p.spread, p.autotuning, p.scales.noise,
+                  p.scales.smooth ? "smooth" : "rough", p.scales.middle);
       for (std::size_t f = 0; f < p.features; ++f) fmt::print("{}{:.3g}", f > 0 ? " " : "", p.scales.scales[f]);
       fmt::print("\n");
     }
@@ -32,8 +32,10 @@ int main(int argc, char** argv) {
   }
   if (asked == "--samples") {
     for (const MeasuredPool& p : measured_pools()) {
-      for (const Neighbours::Sample& s : p.samples) {
-        fmt::print("{},{},{},{:.6g},{:.6g}\n", p.name, s.shape, s.group, s.value, fmt::join(s.at, " "));
+      for (std::size_t i = 0; i < p.samples.size(); ++i) {
+        const Neighbours::Sample& s = p.samples[i];
+        fmt::print("{},{},{},{:.6g},{:.6g},{:.6g}\n", p.name, s.shape, s.group, s.value, p.layer_left_out[i],
+                   fmt::join(s.at, " "));
       }
     }
     return 0;

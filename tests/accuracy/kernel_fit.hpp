@@ -12,7 +12,7 @@
 namespace foretrace::hardware {
 
 /// All measured kernels of the reference device.
-const KernelPools& kernel_pools();
+const MeasuredCategories& measured_categories();
 
 /// How well the measured kernels of one pool predict each other: log(predicted / measured).
 struct MeasuredPool {
@@ -28,7 +28,7 @@ struct LeftOutFamily {
   std::vector<double> errors;
 };
 std::vector<LeftOutFamily> left_out_families();
-/// The same where the operation is known as it was before a change: at another batch size, or in fp32.
+/// The same where the operation is known as it was before a change: at another batch size, in another precision or layout.
 struct LeftOutChange {
   std::string pool, what;
   std::vector<double> errors;
@@ -39,7 +39,7 @@ std::vector<LeftOutChange> left_out_changes();
 struct PoolScales {
   std::string pool;
   std::size_t samples = 0;
-  double spread = 0, from_fp32 = 0, autotuning = 0;
+  double spread = 0, autotuning = 0;
   Scales scales;
   std::size_t features = 0;
 };

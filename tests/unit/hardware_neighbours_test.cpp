@@ -39,10 +39,10 @@ TEST(Neighbours, TheMedianDoesNotFollowOneOfMany) {
   for (std::uint32_t i = 0; i < 20; ++i) {
     pool.add({.at = {0.5 * i}, .value = i == 9 ? 2.0 : 0.0, .group = i, .shape = i});
   }
-  const Neighbours::Prediction beside = pool.at({4.75}, 10);
+  const Neighbours::Prediction beside = pool.at({4.75}, {.left_out = 10});
   EXPECT_GT(beside.mean, 0.2);
   EXPECT_LT(std::abs(beside.value), std::abs(beside.mean));
-  EXPECT_NEAR(pool.at({5.5}, 11).value, 0, 1e-9);
+  EXPECT_NEAR(pool.at({5.5}, {.left_out = 11}).value, 0, 1e-9);
   EXPECT_NEAR(pool.at({4.5}).value, 2, 0.3);
 }
 
@@ -57,14 +57,14 @@ TEST(Neighbours, AGroupThatIsLeftOutSaysNothing) {
   Neighbours pool = two_levels();
   pool.add({.at = {2.0, 0}, .value = 5.0, .group = 99});
   EXPECT_GT(pool.at({2.0, 0}).value, 1.0);
-  EXPECT_NEAR(pool.at({2.0, 0}, 99).value, -1, 0.02);
+  EXPECT_NEAR(pool.at({2.0, 0}, {.left_out = 99}).value, -1, 0.02);
 }
 
 TEST(Neighbours, WhatTheAskerMeasuredIsANeighbour) {
   const Neighbours pool = two_levels();
   const Neighbours::Sample own{.at = {2.25, 0}, .value = 0.0};
-  EXPECT_NEAR(pool.with_own({2.25, 0}, own).with_own.value, 0.0, 0.01);
-  EXPECT_NEAR(pool.with_own({8.0, 0}, own).with_own.value, pool.at({8.0, 0}).value, 0.05);
+  EXPECT_NEAR(pool.with_own({2.25, 0}, own, {}).with_own.value, 0.0, 0.01);
+  EXPECT_NEAR(pool.with_own({8.0, 0}, own, {}).with_own.value, pool.at({8.0, 0}).value, 0.05);
 }
 
 TEST(Neighbours, BothAnswersAtOnceAreThoseOfEachAlone) {
@@ -77,13 +77,13 @@ TEST(Neighbours, BothAnswersAtOnceAreThoseOfEachAlone) {
   for (std::uint32_t i = 0; i < 40; ++i) {
     const Features place = {1.7 * i, 0.4 * i, 0.1 * i, 2.0, -1.0 * i};
     const Neighbours::Sample own{.at = {1.7 * i + 1, 0.4 * i}, .value = 3.0};
-    const Neighbours::Answers both = pool.with_own(place, own);
+    const Neighbours::Answers both = pool.with_own(place, own, {});
     const Neighbours::Prediction alone = pool.at(place);
     EXPECT_EQ(both.alone.value, alone.value);
     EXPECT_EQ(both.alone.variance, alone.variance);
     EXPECT_LE(both.with_own.variance, alone.variance);
-    const Neighbours::Answers none = pool.with_own(place, std::nullopt, 3);
-    EXPECT_EQ(none.with_own.value, pool.at(place, 3).value);
+    const Neighbours::Answers none = pool.with_own(place, std::nullopt, {.left_out = 3});
+    EXPECT_EQ(none.with_own.value, pool.at(place, {.left_out = 3}).value);
   }
 }
 
@@ -113,9 +113,6 @@ TEST(Neighbours, ValuesThatComeLaterAreAskedForOnce) {
   EXPECT_NEAR(pool.at({50}).value, 5.0, 0.01);
   EXPECT_NEAR(pool.at({50}).value, 5.0, 0.01);
   EXPECT_EQ(asked, 24);  // the nearest
-  const Neighbours fewer = pool.without({50, 51});
-  EXPECT_EQ(fewer.size(), 98U);
-  EXPECT_NEAR(fewer.at({50}).value, 5.0, 0.2);  // between those of 49 and 52
   EXPECT_NEAR(pool.samples().back().value, 9.9, 1e-9);
 }
 
@@ -145,13 +142,13 @@ Work conv(std::int64_t n, Dtype dtype, Family family = Family::kConvForward) {
 
 // Every table is read, every pool has scales, and no cell of a table is lost.
 TEST(MeasuredOperations, EveryPoolHasItsScales) {
-  const KernelPools& pools = Tables::shipped().kernels().all("H200-SXM");
+  const MeasuredCategories& pools = Tables::shipped().kernels().all("H200-SXM");
   ASSERT_GT(pools.size(), 150U);
   for (const auto& [name, pool] : pools) {
-    EXPECT_GT(pool.neighbours.size(), 0U) << name;
+    EXPECT_GT(pool.samples.size(), 0U) << name;
     EXPECT_LE(pool.features, kMostFeatures) << name;
     EXPECT_NE(pool.spread, 0.3) << name << ": no line in the file of scales";
-    for (const Neighbours::Sample& s : pool.neighbours.samples()) ASSERT_TRUE(std::isfinite(s.value)) << name;
+    for (const Neighbours::Sample& s : pool.samples.samples()) ASSERT_TRUE(std::isfinite(s.value)) << name;
   }
 }
 

@@ -90,7 +90,8 @@ TEST(Catalogue, WhatDoesNotApplyIsDeclinedWithTheReason) {
   EXPECT_THAT(reason(example(), {"amp", "amp"}), HasSubstr("already"));
   EXPECT_THAT(reason(more("llama_w4.compile"), {"compile"}), HasSubstr("already"));
   EXPECT_THAT(reason(more("llama_w4.base"), {"compile", "compile"}), HasSubstr("compile: "));
-  EXPECT_THAT(reason(example(), {"substitute"}), HasSubstr("no layers side by side"));
+  EXPECT_THAT(reason(clean("gpt2.base"), {"substitute"}), HasSubstr("no layers side by side"));
+  EXPECT_THAT(reason(clean("gpt2.base"), {"compress-activations:code=lossless"}), HasSubstr("no ReLU"));
   EXPECT_THAT(reason(example(), {"dataloader"}), HasSubstr("no DataLoader"));
   EXPECT_THAT(reason(example(), {"batch:x=2", "offload"}), HasSubstr("in front of it"));
   // In a stack, the first that does not apply is named.
@@ -174,6 +175,30 @@ TEST(Substitute, JoinsQueryKeyAndValue) {
   EXPECT_THAT(p.not_modelled, testing::Contains(HasSubstr("not validated")));
   // Two of three products of each of the 8 blocks are gone, forward and twice backward.
   EXPECT_EQ(p.applied.front().changed > 3 * 2 * 8, true);
+}
+
+// The first block of ResNet-50 reads its input with two 1x1 convolutions of one stride; in the others their strides differ.
+TEST(Substitute, JoinsConvolutionsOfOneInput) {
+  const Prediction p = predicted(example(), {"substitute"});
+  ASSERT_TRUE(p.declined.empty()) << p.declined;
+  // One convolution and one sum of gradients less; the joined gradient is put together and a part copied for the next layer.
+  const double before = static_cast<double>(predicted(example(), {"cpu:x=1"}).gpu_time);
+  EXPECT_NE(static_cast<double>(p.gpu_time), before);
+  EXPECT_NEAR(static_cast<double>(p.gpu_time) / before, 1, 0.01);
+  EXPECT_GT(p.applied.front().changed, 4U);
+}
+
+// Half of what ReLUs hand to convolutions is gone, or none of it, or all; what norms keep stays.
+TEST(CompressActivations, WithoutLossKeepsWhatIsNotZero) {
+  const auto peak = [](const char* zeros) {
+    const Prediction p = predicted(example(), {std::string("compress-activations:code=lossless,zeros=") + zeros});
+    EXPECT_TRUE(p.declined.empty()) << p.declined;
+    return static_cast<double>(p.peak_bytes.value_or(0));
+  };
+  const double usual = static_cast<double>(*predicted(example(), {"cpu:x=1"}).peak_bytes);
+  EXPECT_LT(peak("0.5"), 0.97 * usual);
+  EXPECT_LT(peak("0.9"), peak("0.5"));
+  EXPECT_LT(peak("0.5"), peak("0.1"));
 }
 
 // A step of 30 ms of loading and 10 ms of work.

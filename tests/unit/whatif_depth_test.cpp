@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "measured_step.hpp"
+#include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::whatif {
 namespace {
@@ -74,11 +75,28 @@ TEST(Depth, CudaGraphsHoldAllBlocks) {
   EXPECT_GT(ratio(many.gpu_time, few.gpu_time), 1.6);
 }
 
-// The gradients of added blocks are not in the trace: rather no answer than one with too little communication.
-TEST(Depth, WorkersAreDeclined) {
-  for (const char* workers : {"ddp:workers=8", "fsdp:workers=8", "zero1:workers=8"}) {
-    EXPECT_THAT(predicted(kGpt2, {workers, "layers:n=24"}).declined, HasSubstr("no gradients of the blocks"));
-  }
+// Gradients of added blocks are those of the block they are copies of: they are reduced and gathered like all others.
+TEST(Depth, WorkersReduceWhatIsAdded) {
+  const Prediction few = predicted(kGpt2, {"ddp:workers=8"});
+  const Prediction many = predicted(kGpt2, {"layers:n=24", "ddp:workers=8"});
+  ASSERT_EQ(many.declined, "");
+  const auto size = [](const std::vector<const char*>& uses) {
+    std::vector<Use> parsed;
+    for (const char* const text : uses) parsed.push_back(*parse_use(text));
+    const Result<Model> m = apply_uses(measured_step(kGpt2).model, parsed);
+    return static_cast<double>(find_gradients(*m)->elements) / static_cast<double>(m->parameter_elements);
+  };
+  EXPECT_NEAR(size({"layers:n=24"}), size({}), 0.01);
+  EXPECT_GT(many.communication, few.communication);
+  const auto gathers = [](const Prediction& p) {
+    int n = 0;
+    for (std::uint32_t t = 0; t < p.graph.size(); ++t) n += p.graph.task_name(t) == "all-gather of a unit" ? 1 : 0;
+    return n;
+  };
+  // Each added block is gathered in both passes.
+  EXPECT_EQ(
+      gathers(predicted(kGpt2, {"layers:n=24", "fsdp:workers=8"})) - gathers(predicted(kGpt2, {"fsdp:workers=8"})),
+      2 * 12);
 }
 
 TEST(Depth, SeveralListsAreChosenFrom) {

@@ -3,10 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
-#include "hardware/collective.hpp"
-#include "measured_step.hpp"
+#include "sharded_step.hpp"
 
 namespace foretrace::test {
 namespace {
@@ -14,31 +11,6 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr const char* kGpt2 = "h200-lengths/gpt2-today";  // 12 blocks, 12 heads, 768 wide, bf16 autocast
-
-std::int64_t collectives_named(const whatif::Prediction& p, std::string_view name) {
-  std::int64_t n = 0;
-  for (std::uint32_t t = 0; t < p.graph.size(); ++t) {
-    const bool collective = p.graph.kind[t] == graph::TaskKind::kCollective;
-    n += collective && p.graph.task_name(t).find(name) != std::string_view::npos ? 1 : 0;
-  }
-  return n;
-}
-
-Ns cost_of(hardware::Collective kind, double bytes, int ranks) {
-  const hardware::FabricCollectives model(hardware::fabric_from("DGX-H100").value());
-  return model.cost({kind, bytes, ranks}).ns;
-}
-
-// Rows of tokens in the step, from what its embedding looks up.
-double tokens(const std::string& name) {
-  const whatif::Model& m = measured_step(name).model;
-  std::int64_t most = 0;
-  for (const work::Work& w : m.works.rows) {
-    if (const auto* g = std::get_if<work::Gemm>(&w.kind); g != nullptr && !w.backward && g->batch == 1)
-      most = std::max(most, g->m);
-  }
-  return static_cast<double>(most);
-}
 
 TEST(TensorParallel, OneGpuIsTheStep) {
   const whatif::Prediction base = predicted(kGpt2, {});
@@ -77,10 +49,7 @@ TEST(TensorParallel, KernelsAndMemoryNeverGrowWithTheSize) {
     const whatif::Prediction p = predicted(kGpt2, {std::string("tp:gpus_per_node=0,size=") + size});
     ASSERT_EQ(p.declined, "") << size;
     EXPECT_LT(p.gpu_time, before.gpu_time) << size;
-    EXPECT_LE(*p.peak_bytes, *before.peak_bytes) << size;
-    EXPECT_LE(p.peak_parts->activations, before.peak_parts->activations) << size;
-    EXPECT_LE(p.peak_parts->optimizer_states, before.peak_parts->optimizer_states) << size;
-    EXPECT_LE(p.peak_parts->parameters, before.peak_parts->parameters) << size;
+    expect_no_more(p, before, size);
     before = p;
   }
 }
@@ -104,6 +73,31 @@ TEST(TensorParallel, WrongSizesAreRefused) {
     EXPECT_FALSE(whatif::parse_use(wrong)) << wrong;
 }
 
+TEST(TensorParallel, FewHeadsOfKeysAreRepeatedOrRefused) {
+  // 12 heads, 2 of them of keys and values where they are shared.
+  EXPECT_EQ(predicted(kGpt2, {"tp:size=4,kv=refused"}).declined, "");
+  EXPECT_THAT(predicted("h200-lengths/llama_gqa-today", {"tp:size=2,kv=refused"}).declined, HasSubstr("heads of keys"));
+}
+
+TEST(TensorParallel, NormsOfPositionsAreSummed) {
+  const whatif::Prediction summed = predicted(kGpt2, {"tp:size=2,sequence=1"});
+  const whatif::Prediction apart = predicted(kGpt2, {"tp:size=2,sequence=1,reduce=0"});
+  EXPECT_GT(collectives_named(summed, "all-reduce of a bucket"), 0);
+  EXPECT_EQ(collectives_named(apart, "all-reduce of a bucket"), 0);
+  EXPECT_EQ(collectives_named(predicted(kGpt2, {"tp:size=2"}), "all-reduce of a bucket"), 0);
+}
+
+TEST(TensorParallel, WhatABlockReducesRunsAgainWithIt) {
+  const auto sums = [](const std::vector<std::string>& uses) {
+    return collectives_named(predicted(kGpt2, uses), "sum of a row product");
+  };
+  const std::int64_t once = sums({"tp:size=2"});
+  EXPECT_GT(sums({"checkpoint", "tp:size=2"}), once);
+  EXPECT_GT(sums({"tp:size=2", "checkpoint"}), once);
+  EXPECT_EQ(sums({"checkpoint:mode=selective", "tp:size=2"}), once);
+  EXPECT_EQ(sums({"tp:size=2", "checkpoint:mode=selective"}), once);
+}
+
 TEST(TensorParallel, WhatHasNoHeadsIsDeclined) {
   for (const char* const name : {"h200-clean/resnet50", "h200-clean/mlp", "h200-clean/lstm_lm@8"})
     EXPECT_THAT(predicted(name, {"tp:size=2"}).declined, HasSubstr("no attention")) << name;
@@ -125,7 +119,9 @@ TEST(TensorParallel, GoesWithOtherChanges) {
   }
   // Twice the blocks send twice as much; half of the gradients are reduced over the replicas.
   EXPECT_EQ(collectives_named(predicted("h200-clean/gpt2", {"layers:n=24", "tp:size=2"}), "sum of a row product"), 48);
-  EXPECT_EQ(predicted("h200-clean/gpt2", {"tp:size=2", "ddp:workers=4"}).workers, 8);
+  const whatif::Prediction both = predicted("h200-clean/gpt2", {"tp:size=2", "ddp:workers=4"});
+  EXPECT_EQ(both.workers, 8);
+  EXPECT_EQ(both.replicas, 4);
 }
 
 }  // namespace

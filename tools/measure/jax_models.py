@@ -105,7 +105,8 @@ def adam(params: Tree, gradients: Tree, states: Tree) -> tuple[Tree, Tree]:
     second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * jnp.square(g), second, gradients)
     near, far = 1 - 0.9**count, 1 - 0.999**count
     params = jax.tree.map(lambda p, m, v: (p - 1e-4 * (m / near) / (jnp.sqrt(v / far) + 1e-8)).astype(p.dtype), params, first, second)
-    return params, (cast(first, params["head"].dtype), cast(second, params["head"].dtype), count)
+    kept = jax.tree.leaves(params)[0].dtype
+    return params, (cast(first, kept), cast(second, kept), count)
 
 
 def cross_entropy(logits: Any, labels: Any) -> Any:
@@ -204,11 +205,10 @@ def resnet_training(batch: int, compute: Any, kept: Any, s: Sizes) -> Training:
     return Training((params, jax.tree.map(np.zeros_like, params)), (images, labels), step)
 
 
-_TRAININGS = {"transformer": (transformer_training, 8), "resnet18": (resnet_training, 64)}
-MODELS = {name: batch for name, (_, batch) in _TRAININGS.items()}
+_TRAININGS = {"transformer": transformer_training, "resnet18": resnet_training}
 
 
 def training(model: str, batch: int, precision: str, sizes: Sizes) -> Training:
     compute = jnp.float32 if precision in ("fp32", "tf32") else jnp.bfloat16
     kept = jnp.bfloat16 if precision == "purebf16" else jnp.float32
-    return _TRAININGS[model][0](batch, compute, kept, sizes)
+    return _TRAININGS[model](batch, compute, kept, sizes)

@@ -1,10 +1,11 @@
 """Measures training steps of JAX on a GPU: the step without the profiler, then a profile of three steps; a process per row.
 
-    python -u -m tools.measure.jax_steps --out DIR [--seconds 140] [--only REGEX…] [--list] [--tiny]
+    python -u -m tools.measure.jax_steps --out DIR [--families] [--seconds 140] [--only REGEX…] [--list] [--tiny]
 
 A row is MODEL.PRECISION.bBATCH and `.eager` where command buffers are off (XLA_FLAGS=--xla_gpu_enable_command_buffer=), `.recorded`
-where foretrace.record made the file. `truth.jsonl` holds what was measured; `MODEL.….xplane.pb.gz` and `.trace.json.gz` the profiles.
-While one row runs the next one imports JAX and makes its parameters; it waits with compiling until the one before has left the GPU,
+where foretrace.record made the file. `--families` measures the networks of jax_families, else those of jax_models. `truth.jsonl` holds what
+was measured; `MODEL.….xplane.pb.gz` and `.trace.json.gz` the profiles (with `--families` only the first).
+While one row runs the next two import JAX and make their parameters; they wait with compiling until the one before has left the GPU,
 because XLA times kernels to choose among them. What it chose is kept in a folder that all rows share, so that a program that another
 row has compiled already gets the same kernels.
 """
@@ -39,10 +40,16 @@ PLAN = [
     *((m, "purebf16", 1, "") for m in ("transformer", "resnet18")),
     *((m, "tf32", 1, "eager") for m in ("transformer", "resnet18")),
 ]
+FAMILIES = ("decoder", "unet", "mixer", "sound")
+FAMILY_PLAN = [
+    *((m, p, 1, "") for p in ("fp32", "tf32", "bf16") for m in FAMILIES),
+    *((m, p, x, "") for p in ("tf32", "bf16") for x in (2, 0.5) for m in FAMILIES),
+]
+BATCHES = {"transformer": 8, "resnet18": 64, "decoder": 8, "unet": 32, "mixer": 64, "sound": 16}
 
 
 def batch_of(model: str, factor: float) -> int:
-    return int({"transformer": 8, "resnet18": 64}[model] * factor)
+    return int(BATCHES[model] * factor)
 
 
 def name_of(model: str, precision: str, factor: float, how: str) -> str:
@@ -81,30 +88,38 @@ def gpu_of(path: Path, steps: int = TRACED) -> dict[str, Any]:
     }
 
 
+def made(model: str, batch: int, precision: str, tiny: bool) -> Any:
+    if model in FAMILIES:
+        from .jax_families import FAMILY_TINY, FamilySizes, family
+
+        return family(model, batch, precision, FAMILY_TINY if tiny else FamilySizes())
+    from .jax_models import TINY, Sizes, training
+
+    return training(model, batch, precision, TINY if tiny else Sizes())
+
+
 def pack(source: Path, target: Path) -> None:
     target.write_bytes(gzip.compress(source.read_bytes(), 6, mtime=0))
 
 
 def one_row(args: argparse.Namespace) -> dict[str, Any]:
-    model, precision, factor, how = PLAN[args.row]
+    model, precision, factor, how = plan(args)[args.row]
     import jax
-
-    from .jax_models import MODELS, TINY, Sizes, training
 
     if precision == "fp32":
         jax.config.update("jax_default_matmul_precision", "highest")
     name, batch, device = name_of(model, precision, factor, how), batch_of(model, factor), jax.devices()[0]
-    assert batch == int(MODELS[model] * factor)
-    job = training(model, 4 if args.tiny else batch, precision, TINY if args.tiny else Sizes())
+    job = made(model, 4 if args.tiny else batch, precision, args.tiny)
     row: dict[str, Any] = {
         "model": model, "precision": precision, "bs": batch, "how": how or "default", "framework": f"jax {jax.__version__}",
         "device": device.device_kind, "matmul_precision": str(jax.config.jax_default_matmul_precision), "xla_flags": os.environ.get("XLA_FLAGS", ""),
         "params": sum(a.size for a in jax.tree.leaves(job.state[0])),
     }  # fmt: skip
+    lowered = jax.jit(job.step, donate_argnums=0).lower(job.state, job.batch)
     with alone(args.lock):
         begun = time.perf_counter()
         state, batch_on_gpu = jax.device_put((job.state, job.batch))
-        compiled = jax.jit(job.step, donate_argnums=0).lower(state, batch_on_gpu).compile()
+        compiled = lowered.compile()
         row["compile_s"] = round(time.perf_counter() - begun, 1)
         try:
             sizes = compiled.memory_analysis()
@@ -149,7 +164,7 @@ def one_row(args: argparse.Namespace) -> dict[str, Any]:
             if suffix == ".xplane.pb":
                 row |= gpu_of(Path(found)) | {"trace": f"{name}.xplane.pb.gz"}
                 pack(Path(found), args.out / row["trace"])
-            else:
+            elif not args.families:
                 (args.out / f"{name}{suffix}").write_bytes(Path(found).read_bytes())
     print_row(name, row)
     return row
@@ -178,8 +193,12 @@ def recorded(jax: Any, compiled: Any, state: Any, batch: Any, path: Path) -> dic
     return row
 
 
+def plan(args: argparse.Namespace) -> list[tuple[str, str, float, str]]:
+    return FAMILY_PLAN if args.families else PLAN
+
+
 def start(row: int, args: argparse.Namespace, shared: str) -> subprocess.Popen[bytes]:
-    _, _, _, how = PLAN[row]
+    _, _, _, how = plan(args)[row]
     environment = os.environ | {
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "JAX_COMPILATION_CACHE_DIR": shared + "/cache", "JAX_ENABLE_COMPILATION_CACHE": "true",
         "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES": "xla_gpu_per_fusion_autotune_cache_dir", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "3600",
@@ -188,12 +207,14 @@ def start(row: int, args: argparse.Namespace, shared: str) -> subprocess.Popen[b
     if how == "eager":
         environment["XLA_FLAGS"] = "--xla_gpu_enable_command_buffer="
     command = [sys.executable, "-u", "-m", "tools.measure.jax_steps", "--out", str(args.out), "--row", str(row), "--lock", shared + "/lock"]
-    return subprocess.Popen(command + (["--tiny"] if args.tiny else []), cwd=ROOT, env=environment)
+    command += (["--tiny"] if args.tiny else []) + (["--families"] if args.families else [])
+    return subprocess.Popen(command, cwd=ROOT, env=environment)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--families", action="store_true", help="the networks of jax_families")
     parser.add_argument("--seconds", type=float, default=140)
     parser.add_argument("--only", nargs="*", default=[""], help="patterns of rows, in the order to measure them")
     parser.add_argument("--list", action="store_true")
@@ -202,9 +223,10 @@ def main() -> None:
     parser.add_argument("--row", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--lock", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    wanted = list(dict.fromkeys(i for pattern in args.only for i, r in enumerate(PLAN) if re.search(pattern, name_of(*r))))
+    rows = plan(args)
+    wanted = list(dict.fromkeys(i for pattern in args.only for i, r in enumerate(rows) if re.search(pattern, name_of(*r))))
     if args.list:
-        print("\n".join(name_of(*PLAN[i]) for i in wanted))
+        print("\n".join(name_of(*rows[i]) for i in wanted))
         return
     args.out = args.out.resolve()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -226,13 +248,13 @@ def main() -> None:
             process.kill()
             code = process.wait()
         if code:
-            print(f"{name_of(*PLAN[row])}: failed ({code})", flush=True)
+            print(f"{name_of(*rows[row])}: failed ({code})", flush=True)
 
     for i in wanted:
-        if len(running) == 2:
+        if len(running) == 3:
             finish()
         if time.monotonic() > end:
-            print(f"left out: {name_of(*PLAN[i])} and what follows", flush=True)
+            print(f"left out: {name_of(*rows[i])} and what follows", flush=True)
             break
         running.append((i, start(i, args, shared)))
     while running:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from . import models, published, unseen
+from . import further, models, published, unseen
 
-JOBS: dict[str, models.Job] = models.JOBS | unseen.JOBS | published.JOBS
+JOBS: dict[str, models.Job] = models.JOBS | further.JOBS | unseen.JOBS | published.JOBS
 
 
 def import_what_jobs_need(said_by: str) -> None:

@@ -31,6 +31,7 @@ class Job:
     update: str = "loop"
     image: bool = False  # 4-D input: channels-last means something
     library: str | None = None  # what must be installed
+    dataset: str | None = None  # of loading.py: batches come from a loader
 
 
 def _logits(out: Any) -> torch.Tensor:

@@ -101,6 +101,46 @@ efficientnet_b0  bs4
 vgg16            bs4
 """
 
+# What-ifs that few rows speak for, the rarest first: `--short`.
+TEXT["changes"] = """
+densenet121      base+ batchnorm
+resnet50         base batchnorm compress lossless
+mobilenet_v3_large base+ batchnorm
+googlenet        base+ substitute batchnorm
+bert_base        base substitute compress compress8
+gpt2_split-today base+ substitute
+vit_hf-today     base+ substitute
+squeezenet1_1    base+ substitute lossless
+vgg16            base+ compress compress8 lossless prefetch
+alexnet          base+ compress compress8 lossless prefetch
+resnet18_decoded base+ workers2 workers8 workers2unpinned unpinned bs2
+mobilenet_cropped base+ workers2 workers8 workers8unpinned
+bert_base_tokenised base+ workers2 workers8
+resnet18_disk    base+ workers2 workers8
+resnet50-image   base+ batchnorm graphlayers prefetch
+vit_b_16@4       base+ graphlayers
+convnext_tiny@8-image base+ graphlayers
+swin_t@4         base+ graphlayers
+gpt2-today       base+ layers2 layersh prefetch
+bert_base-today  base+ layers2 substitute
+vit_b_16-today   base+ layersh prefetch
+llama_gqa        base half substitute
+gpt2             base half
+resnet50         half prefetch compress8
+vit_b_16         base half
+inception_v3     base+ substitute batchnorm
+mobilenet_disk   base+ workers2
+mobilenet_decoded base+ workers8
+resnet18@8       base+ graphlayers
+vit_hf           base+ substitute
+squeezenet1_1    nosync foreach
+alexnet          foreach nosync half
+densenet121      again nosync
+googlenet        foreach
+gpt2_split-today fp8
+vit_hf-today     fp8
+"""
+
 # Networks kept apart (unseen.py), measured last.
 TEXT["unseen"] = """
 electra@4        base+ amp bf16sdpafused graph again
@@ -157,7 +197,7 @@ convnext_tiny@8-image ckpt
 dlrm@2048 fused
 bert_base@4 fused
 """
-PARTS = ("first", "second", "compiled", "lengths", "batches", "moments", "recordings", "unseen", "published")
+PARTS = ("first", "second", "compiled", "lengths", "batches", "moments", "recordings", "changes", "unseen", "published")
 
 
 def rows(part: str) -> list[Spec]:

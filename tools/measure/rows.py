@@ -39,6 +39,7 @@ TINY = Pace(2, 0, seconds=0.1)  # to try the program itself
 
 MOST = 150  # steps that are timed
 PROBE_TIMES, PROBE_ROUNDS = 100, 9
+BURSTS = 2  # of a loader, between two looks at the clock
 TOGETHER = 5  # steps between two waits where the loss is not read
 NAME_CHARS = 150  # of a kernel: templates go on for thousands
 GPU_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -66,10 +67,11 @@ def measure(job: Job, model: str, variant: str, batch: int, switches: dict[str, 
     begun = time.perf_counter()
     batch = max(1, int(batch * switches.get("bsx", 1)))
     step = Step(job, batch, switches, device, tiny)
+    first = step.first() if not switches.get("graph") else {}
     warm_up(step, pace)
     ready_s = time.perf_counter() - begun
     quiet()
-    row: dict[str, Any] = {"model": model, "bs": batch, "variant": variant, "switches": switches | {"optimizer": job.optimizer}}
+    row: dict[str, Any] = {"model": model, "bs": batch, "variant": variant, "switches": switches | {"optimizer": job.optimizer}} | first
     before = probe(device)
     row |= timed(step, pace)
     row |= {"probe": before, "probe_after": probe(device), "params": sum(p.numel() for p in step.model.parameters()),
@@ -82,6 +84,7 @@ def measure(job: Job, model: str, variant: str, batch: int, switches: dict[str, 
         row |= gpu_of_trace(trace) | {"trace": trace.name, "gz_bytes": trace.stat().st_size}
     else:
         row |= gpu_of_profile(step) if device == "cuda" else {}
+        step.close()
         gpu_free()
     return row
 
@@ -106,7 +109,7 @@ def probe(device: str = "cuda") -> dict[str, float]:
 def warm_up(step: Step, pace: Pace = FULL) -> None:
     end = time.perf_counter() + pace.warm_up_s
     done = 0
-    while done < pace.warm_up or (time.perf_counter() < end and done < 100):
+    while done < max(pace.warm_up, 3 * step.switches.get("workers", 0)) or (time.perf_counter() < end and done < 100):
         step()
         done += 1
     step.finish()
@@ -114,7 +117,8 @@ def warm_up(step: Step, pace: Pace = FULL) -> None:
 
 def timed(step: Step, pace: Pace) -> dict[str, Any]:
     """Steps as they are, each waited for (unless the variant waits for nothing), and where the host was in them."""
-    group = TOGETHER if step.switches.get("nosync") else 1
+    # Batches of a loader arrive in bursts, as many as it has workers.
+    group = BURSTS * max(1, step.switches.get("workers", 0)) if step.batches else TOGETHER if step.switches.get("nosync") else 1
     times: list[float] = []
     hosts: list[dict[str, float]] = []
     if step.device == "cuda":

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 from time import perf_counter
 from typing import Any
 
 import torch
 
+from .changes.written import written
 from .float8 import to_float8
+from .loading import batches
 from .models import Batch, Job
 
 PHASES = ("data", "forward", "backward", "update", "wait")
 """Where the host is in a step: copies and zero_grad, network and loss, backward, optimizer (and scaler), reading the loss."""
+HALF = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 class Step:
@@ -28,6 +32,7 @@ class Step:
         with torch.device(device):  # parameters are made where they stay: on the CPU that takes seconds
             self.model = job.build(switches["attn"], tiny)
         self.model.train()
+        self.changed = self._change(job)
         if switches.get("ckpt"):
             checkpoint_blocks(self.model, job.blocks, reentrant=switches["ckpt"] == "reentrant")
         if switches.get("fp8"):
@@ -40,8 +45,13 @@ class Step:
         self.scaler = torch.amp.GradScaler(device, enabled=switches["amp"] == "fp16")
         backend = "inductor" if device == "cuda" else "aot_eager"  # the CPU only tries the program
         self.called = torch.compile(self.model, backend=backend) if switches.get("compile") else self.model
+        torch.manual_seed(0)  # whatever the network drew: a change is given the same data
         data = with_sequence(job.data(batch, tiny), switches.get("seqx", 1))
+        if switches.get("half"):
+            data = tuple(t.to(HALF[switches["half"]]) if t.is_floating_point() else t for t in data)
         self.inputs = tuple(t.pin_memory() for t in data) if device == "cuda" else data
+        pinned = device == "cuda" and bool(switches.get("pin", 1))
+        self.batches = batches(job.dataset, batch, switches.get("workers", 0), pinned, tiny) if job.dataset else None
         self.parts = switches.get("accum", 1)
         self.graph: Any = None
 
@@ -62,8 +72,51 @@ class Step:
         if self.device == "cuda":
             torch.cuda.synchronize()
 
+    def close(self) -> None:
+        """Ends a loader's processes."""
+        self.batches = None
+
+    def first(self) -> dict[str, float]:
+        """Loss and norm of all gradients with the first weights, without an update: a change that computes the same has the same."""
+        self.optimizer.zero_grad(set_to_none=True)
+        torch.manual_seed(1)
+        with self._cast(), self._saved():
+            loss = self.job.loss(self.called, self._move())
+        loss.backward()
+        norms = torch.stack([p.grad.float().norm() for p in self.model.parameters() if p.grad is not None])
+        found = {"first_loss": loss.item(), "first_gradient": norms.norm().item()}
+        self.optimizer.zero_grad(set_to_none=True)
+        return found
+
+    def _change(self, job: Job) -> int:
+        """Rebuilds the network where a switch asks for it; how many places changed."""
+        switches, count = self.switches, 0
+        if switches.get("layers"):
+            count += repeat_blocks(self.model, job.blocks, switches["layers"])
+        if switches.get("batchnorm"):
+            from .changes.batchnorm import restructured
+            self.model, count = restructured(self.model)
+        if switches.get("substitute"):
+            from .changes.siblings import joined
+            self.model, count = joined(self.model)
+        if switches.get("compress") == "lossless":
+            from .changes.gist import lossless
+            self.model, count = lossless(self.model)
+        if switches.get("half"):
+            self.model.to(HALF[switches["half"]])
+            count = 1
+        if switches.get("graphlayers"):
+            play = written("played_from_graphs", "batches", "tensors_of")
+            for block in [m for m in self.model.modules() if type(m).__name__ in job.blocks]:
+                play(block)
+                count += 1
+        if not count and any(switches.get(s) for s in ("layers", "batchnorm", "substitute", "half", "graphlayers")):
+            raise ValueError("nothing in this network changes")
+        return count
+
     def _move(self) -> tuple[torch.Tensor, ...]:
-        moved = tuple(t.to(self.device, non_blocking=True) for t in self.inputs)
+        given = self.inputs if self.batches is None else next(self.batches)
+        moved = tuple(t.to(self.device, non_blocking=True) for t in given)
         if self.channels_last and moved[0].dim() == 4:
             moved = (moved[0].to(memory_format=torch.channels_last), *moved[1:])
         return moved
@@ -71,11 +124,21 @@ class Step:
     def _cast(self) -> Any:
         if not self.switches["amp"]:
             return contextlib.nullcontext()
-        return torch.autocast(self.device, dtype=torch.float16 if self.switches["amp"] == "fp16" else torch.bfloat16)
+        dtype = torch.float16 if self.switches["amp"] == "fp16" else torch.bfloat16
+        # A graph's casts are its own: the cache would hand them to others.
+        return torch.autocast(self.device, dtype=dtype, cache_enabled=not self.switches.get("graphlayers"))
 
     def _saved(self) -> Any:
+        compress = self.switches.get("compress")
+        if compress == "16":
+            return written("compressed_activations")(self.model, 16)
+        if compress == "8":
+            from .changes.gist import InEightBits
+            return InEightBits(self.model)
         if not self.switches.get("offload"):
             return contextlib.nullcontext()
+        if self.switches["offload"] == "prefetch":
+            return written("offloaded_beside")(self.model)
         return torch.autograd.graph.save_on_cpu(pin_memory=self.device == "cuda")
 
     def _train(self, moved: tuple[torch.Tensor, ...]) -> torch.Tensor:
@@ -133,6 +196,24 @@ class Step:
         if not self.switches.get("nosync"):
             self.graph_loss.item()
         self.host |= {"data": now - start, "update": after - now, "wait": perf_counter() - after}
+
+
+def repeat_blocks(model: torch.nn.Module, classes: tuple[str, ...], x: float) -> int:
+    """Lists of these blocks get `x` times as many; how many lists."""
+    count = 0
+    for module in list(model.modules()):
+        blocks = [m for m in module.children() if type(m).__name__ in classes]
+        if not isinstance(module, (torch.nn.ModuleList, torch.nn.Sequential)) or len(blocks) < 2 or len(blocks) != len(list(module.children())):
+            continue
+        names = list(module._modules)
+        wanted = max(1, int(len(blocks) * x))
+        made = [copy.deepcopy(blocks[i % len(blocks)]) for i in range(wanted)]
+        for name in names:
+            del module._modules[name]
+        for i, block in enumerate(made):
+            module.add_module(names[i] if i < len(names) else f"{names[-1]}_{i}" if not names[-1].isdigit() else str(i), block)
+        count += 1
+    return count
 
 
 def with_sequence(data: Batch, x: float) -> Batch:

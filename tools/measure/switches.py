@@ -15,6 +15,20 @@ STARTS: dict[str, dict[str, Any]] = {
 }
 # The names tools/truth.py reads, and a few that change the job: longer ones first, since names are read from the left.
 SWITCHES: dict[str, dict[str, Any]] = {
+    "graphlayers": {"graphlayers": 1},
+    "substitute": {"substitute": 1},
+    "batchnorm": {"batchnorm": 1},
+    "compress8": {"compress": "8"},
+    "compress": {"compress": "16"},
+    "lossless": {"compress": "lossless"},
+    "prefetch": {"offload": "prefetch"},
+    "unpinned": {"pin": 0},
+    "workers2": {"workers": 2},
+    "workers8": {"workers": 8},
+    "halffp16": {"half": "fp16"},
+    "half": {"half": "bf16"},
+    "layers2": {"layers": 2.0},
+    "layersh": {"layers": 0.5},
     "ckptreentrant": {"ckpt": "reentrant"},
     "foreach": {"opt": "foreach"},
     "offload": {"offload": 1},
@@ -36,6 +50,8 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "fp8": {"fp8": 1},
     "bs2": {"bsx": 2.0},
     "bs4": {"bsx": 4.0},
+    "bs6": {"bsx": 6.0},
+    "bs8": {"bsx": 8.0},
     "bsh": {"bsx": 0.5},
     "cl": {"cl": 1},
 }

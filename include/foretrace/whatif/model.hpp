@@ -26,7 +26,7 @@ struct LaunchCosts {
 /// Communication alongside computation: how a collective's thread blocks and memory traffic slow kernels, and the other way
 /// round (docs/internals/scale.md gives the form and the fit).
 struct Interference {
-  double sm_share = 0;             ///< of the GPU's SMs a collective occupies
+  int sms = 0;                     ///< that a collective occupies
   double kernels = 0;              ///< speed a kernel loses alongside a collective, beyond those SMs
   double collective = 0;           ///< speed a collective loses alongside kernels
   double communication_sigma = 0;  ///< spread of log(real / modelled) of the collectives

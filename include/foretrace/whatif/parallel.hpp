@@ -64,14 +64,14 @@ struct Parallelism {
   /// FSDP: parameters are gathered in this type, and computed with in it; gradients are reduced in that one. Nothing: as the
   /// step has them, and as parameters are gathered.
   std::optional<work::Dtype> param_dtype = {}, reduce_dtype = {};
-  bool reshard = true;     ///< FSDP: a unit is let go behind its forward pass and gathered again for backward
-  int prefetch = 0;        ///< FSDP: units gathered ahead of their use; 0: one in backward, as PyTorch does by itself
-  int shard = 0;           ///< FSDP: GPUs that divide one copy of the model (HSDP); 0: all of them
+  bool reshard = true;       ///< FSDP: a unit is let go behind its forward pass and gathered again for backward
+  int prefetch = 0;          ///< FSDP: units gathered ahead of their use; 0: one in backward, as PyTorch does by itself
+  int shard = 0;             ///< FSDP: GPUs that divide one copy of the model (HSDP); 0: all of them
   bool cpu_offload = false;  ///< FSDP: shards, their gradients and the update live on the host
-  bool flat = false;       ///< FSDP: a unit is one flat tensor (FullyShardedDataParallel), never copied in or out
-  bool priorities = true;  ///< P3: false sends whole gradients, first come, first served
-  double cycle_ms = 1;     ///< Horovod: how often the buffer is looked at
-  double slow_worker = 1;  ///< the slowest worker's computation takes this many times as long
+  bool flat = false;         ///< FSDP: a unit is one flat tensor (FullyShardedDataParallel), never copied in or out
+  bool priorities = true;    ///< P3: false sends whole gradients, first come, first served
+  double cycle_ms = 1;       ///< Horovod: how often the buffer is looked at
+  double slow_worker = 1;    ///< the slowest worker's computation takes this many times as long
 };
 
 /// The same as a use of the scheme's what-if, for callers that have a network rather than its name. The use keeps `collectives`

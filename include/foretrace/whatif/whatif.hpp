@@ -266,7 +266,7 @@ struct Prediction {
   /// Where the batch changes: the largest that fits the GPU, relative to the traced step's.
   std::optional<double> largest_batch;
   int workers = 1;
-  int replicas = 1;  ///< of the model among the workers: the whole job's step is of so many times `samples`
+  int replicas = 1;              ///< of the model among the workers: the whole job's step is of so many times `samples`
   Ns communication = 0;          ///< time of all collectives
   Ns exposed_communication = 0;  ///< while no computation ran
   std::size_t buckets = 0;       ///< that gradients are reduced in

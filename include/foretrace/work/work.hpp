@@ -223,6 +223,8 @@ struct Work {
   double bytes_read = 0, bytes_written = 0;
   /// Of those, bytes that keep their type when `dtype` changes (indices, masks).
   double fixed_read = 0, fixed_written = 0;
+  /// Of a compiled program's product: elements of the operand in which no sample is, its weight.
+  std::int64_t weight_elements = 0;
   /// What it took in strict fp32 on the trace's GPU, in ns, where a what-if made it TF32; 0 otherwise. A GPU without TF32 does
   /// it as before.
   double strict_ns = 0;

@@ -368,6 +368,11 @@ class HloSamples {
     if (work.phase == "optimizer") return;
     work.of_parameters = !reads && !writes;
     if (work.family == "gemm" || work.family == "reduction") work.sums_samples = reads && !writes;
+    if (!reads || !writes || (work.family != "gemm" && !work.family.starts_with("convolution"))) return;
+    for (std::size_t i = 0; i < in.operands.size(); ++i) {
+      const HloInstruction* other = m_.at(in.operands[i]);
+      if (other != nullptr && !operand(in, i).any()) work.weight = std::max(work.weight, other->shape.elements());
+    }
   }
 
   HloModule& m_;

@@ -60,7 +60,7 @@ class Amp {
       return fail(ErrorCode::kDeclined, "no operation of this step runs in half precision under autocast");
     if (is_compiled(m_)) {
       m_.not_modelled.emplace_back("XLA compiles another program for another type, with other fusions");
-      if (m_.memory) m_.not_modelled.emplace_back("memory: the peak is that of the program as it is");
+      if (m_.memory) half_program_memory(m_);
       return {};
     }
     halve_collectives();
@@ -157,6 +157,10 @@ class Amp {
     if (!everywhere_ || !passes || work.of_parameters || !work.has_shape() || work.family == Family::kCommunication) {
       return false;
     }
+    // XLA converts a weight in a kernel of its own in front of the library's product.
+    const bool weighs = row.phase == Phase::kForward && is_product(work) && work.weight_elements > 0;
+    if (weighs && (work.dtype == Dtype::kFp32 || work.dtype == Dtype::kTf32))
+      insert_weight_cast(m_, draft_, row, dtype_);
     return half(row, Precision::kHalf);
   }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/job/rebucket.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/parallel/builder.hpp"
 #include "whatif/parallel/gradients.hpp"
@@ -13,6 +14,13 @@ Status apply_bucket(Model& model, Draft& draft, const Parameters& parameters) {
   ParallelChoice choice = choice_of(parameters, "ddp");
   choice.bucket_mb = parameters.number("mb");
   return apply_on_cluster(model, draft, parameters, choice);
+}
+
+// A job reduces its gradients already: over the network it was recorded on, between as many workers.
+Result<JobPlan> apply_to_job(const JobModels&, const Parameters& parameters) {
+  constexpr double kMiB = 1 << 20;
+  const auto bytes = static_cast<std::int64_t>(parameters.number("mb") * kMiB);
+  return JobPlan{[bytes](std::size_t, Model& model, Draft& draft) { return rebucket(model, draft, bytes); }};
 }
 
 // Known by how many buckets there are: one more or less is the small first one that DDP has by default.
@@ -49,6 +57,7 @@ const Registered kRegistered(scheme_whatif({.name = "bucket",
                                             .apply = apply_bucket,
                                             .already = already_there,
                                             .explains = {{Difference::kOtherBuckets}}}));
+const RegisteredForJobs kOnJobs("bucket", apply_to_job);
 
 }  // namespace
 }  // namespace foretrace::whatif

@@ -5,6 +5,7 @@
 //   const Registered kRegistered({.name = "fused-optimizer", .about = …, .apply = apply_fused});
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "foretrace/whatif/whatif.hpp"
@@ -12,6 +13,7 @@
 namespace foretrace::whatif {
 
 struct JobModels;  // whatif/job/job_models.hpp
+struct JobTies;
 
 /// Adds a what-if to the catalogue before the program begins.
 class Registered {
@@ -21,9 +23,14 @@ class Registered {
 
 /// The change of one rank of a job, by its slot among the models.
 using RankChange = std::function<Status(std::size_t slot, Model& model, Draft& draft)>;
+/// What a what-if does to a job.
+struct JobPlan {
+  RankChange of_rank;
+  std::shared_ptr<const JobTies> ties = nullptr;  ///< where the changed ranks meet; null: where they met
+};
 /// What a what-if does to a rank depends on the others: asked once per job, before any rank is changed. Declined where the job
 /// as a whole says why.
-using JobChange = Result<RankChange> (*)(const JobModels& job, const Parameters& parameters);
+using JobChange = Result<JobPlan> (*)(const JobModels& job, const Parameters& parameters);
 
 /// Adds to a what-if how it changes a job. Those without it are made on each rank as on a single trace.
 class RegisteredForJobs {

@@ -7,9 +7,11 @@
 #include "whatif/dataflow/blocks.hpp"
 #include "whatif/dataflow/dataflow.hpp"
 #include "whatif/dataflow/layer_regions.hpp"
+#include "whatif/dataflow/op_facts.hpp"
 #include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/model/use_code.hpp"
+#include "whatif/model/whole_number.hpp"
 #include "whatif/rewrite/scaling.hpp"
 
 namespace foretrace::whatif {
@@ -32,9 +34,37 @@ std::int64_t beyond_kept(const memory::Curve& c, std::uint32_t first, std::uint3
   return most - level;
 }
 
+// What a selective policy keeps: results of products and of attention, which cost more to compute again than to keep.
+class Kept {
+ public:
+  Kept(const Model& m, const Dataflow& flow, bool selective) : m_(m), flow_(flow), selective_(selective) {}
+
+  [[nodiscard]] bool unit(std::uint32_t unit) const {
+    if (!selective_ || unit == kNone) return false;
+    const std::string_view name = flow_.units[unit].name;
+    return multiplies_weights(name) || name == "aten::matmul" || name == "aten::bmm" || name == "aten::_grouped_mm" ||
+           name.find("attention") != std::string_view::npos;
+  }
+  [[nodiscard]] bool selective() const { return selective_; }
+  /// The product itself; casts of its operands run again.
+  [[nodiscard]] bool task(std::uint32_t task) const {
+    const work::Work* w = m_.works.of(task);
+    return selective_ && w != nullptr && is_product(*w);
+  }
+  [[nodiscard]] bool result(const memory::Block& b) const {
+    if (!selective_ || b.op == kNone || !unit(flow_.unit_of(b.op))) return false;
+    return m_.trace->name(b.op) != "aten::empty_strided";  // a cast's copy
+  }
+
+ private:
+  const Model& m_;
+  const Dataflow& flow_;
+  bool selective_;
+};
+
 // Activations of a block live until its forward is over, and again while its backward runs; its output stays, for the
 // next block to start from. Says whether any activation is known to be a block's.
-bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
+bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks, const Kept& kept) {
   memory::Curve& c = *m.memory;
   std::vector<memory::Block> second;
   for (const std::vector<std::size_t>& mine : activations_of(m, blocks)) {
@@ -62,7 +92,7 @@ bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
                         .op = c.blocks[result].op});
     }
     for (const std::size_t i : mine) {
-      if (i == result) continue;
+      if (i == result || kept.result(c.blocks[i])) continue;
       memory::Block again = c.blocks[i];
       again.allocated = backward_begin - 1;
       again.kind = memory::Kind::kTemporary;
@@ -91,17 +121,42 @@ std::vector<std::uint32_t> recomputed(const Graph& g, const Dataflow& flow, std:
   return tasks;
 }
 
-// The same with the collectives between them that move activations: what tensor parallelism reduces runs again, too.
-std::vector<std::uint32_t> with_collectives(const Model& m, const std::vector<std::uint32_t>& collectives,
+struct CalledCollective {
+  std::uint32_t task = kNone;
+  Ns called = 0;
+};
+
+// Collectives that move activations, and would run again with them. What follows a product whose result is kept is kept as well.
+std::vector<CalledCollective> collectives_again(const Model& m, const Kept& kept) {
+  const Graph& g = m.graph;
+  std::vector<CalledCollective> out;
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
+      const std::uint32_t to = g.dep_to[d];
+      if (g.dep_kind[d] != DependencyKind::kLaunch || g.kind[to] != TaskKind::kCollective || !moves_samples(m, to))
+        continue;
+      if (kept.selective() && g.task_name(to).find("sum of a row product") != std::string_view::npos) continue;
+      if (g.phase[t] == Phase::kForward) out.push_back({to, g.measured[t]});
+    }
+  }
+  return out;
+}
+
+// The same with the collectives between them: what tensor parallelism reduces runs again, too.
+std::vector<std::uint32_t> with_collectives(const Model& m, const std::vector<CalledCollective>& collectives,
                                             std::vector<std::uint32_t> tasks) {
   if (tasks.empty() || collectives.empty()) return tasks;
   const Graph& g = m.graph;
-  const auto called = [&](std::uint32_t t) { return g.launch[t].valid() ? g.measured[g.launch[t].index()] : -1; };
-  const Ns first = called(tasks.front()), last = called(tasks.back());
-  for (const std::uint32_t t : collectives) {
-    if (called(t) >= first && called(t) <= last) tasks.push_back(t);
+  std::vector<CalledCollective> all;
+  for (const std::uint32_t t : tasks) all.push_back({t, g.launch[t].valid() ? g.measured[g.launch[t].index()] : -1});
+  const Ns first = all.front().called, last = all.back().called;
+  for (const CalledCollective& c : collectives) {
+    if (c.called >= first && c.called <= last) all.push_back(c);
   }
-  std::stable_sort(tasks.begin(), tasks.end(), [&](std::uint32_t a, std::uint32_t b) { return called(a) < called(b); });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const CalledCollective& a, const CalledCollective& b) { return a.called < b.called; });
+  tasks.clear();
+  for (const CalledCollective& c : all) tasks.push_back(c.task);
   return tasks;
 }
 
@@ -142,18 +197,20 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
     m.not_modelled.push_back(
         fmt::format("the trace names no layers: {} blocks are taken for what repeats in its kernels", blocks.size()));
   }
-  if (m.memory && !shorten_lives(m, blocks)) {
-    m.not_modelled.emplace_back(
-        "memory: no activation is known to be a block's, so the peak is that of the step as it is");
+  if (parameters.given("blocks")) {
+    const auto asked = static_cast<std::size_t>(parameters.number("blocks"));
+    if (asked < blocks.size()) blocks.resize(asked);
   }
   const std::shared_ptr<const Dataflow> shared = shared_flow(m);
   const Dataflow& flow = *shared;
+  const Kept kept(m, flow, parameters.text("mode") == "selective");
+  if (m.memory && !shorten_lives(m, blocks, kept)) {
+    m.not_modelled.emplace_back(
+        "memory: no activation is known to be a block's, so the peak is that of the step as it is");
+  }
   const Ns launch = m.launch_time(Phase::kForward);
   const Ns call = m.cpu_time(m.host.ddp.collective_us, Phase::kBackward);
-  std::vector<std::uint32_t> collectives;
-  for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (g.kind[t] == TaskKind::kCollective && moves_samples(m, t)) collectives.push_back(t);
-  }
+  const std::vector<CalledCollective> collectives = collectives_again(m, kept);
   const bool reentrant = parameters.text("reentrant") == "1";
   // A compiler writes the second forward into the backward pass: no hooks, no contexts.
   const double share = has->compiled ? 0 : reentrant ? m.host.checkpoint.reentrant_share : 1;
@@ -170,6 +227,7 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
     // a compiler has left.
     const bool whole = reentrant || has->compiled;
     for (const std::uint32_t t : with_collectives(m, collectives, whole ? b.forward : recomputed(g, flow, b.forward))) {
+      if (kept.task(t)) continue;
       const bool communicates = g.kind[t] == TaskKind::kCollective;
       at = draft.insert({.name = std::string(g.task_name(t)),
                          .cost = g.cost[t],
@@ -211,6 +269,11 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
 
 std::string code_for(const Parameters& p, bool /*training*/) {
   const bool reentrant = p.text("reentrant") == "1";
+  if (p.text("mode") == "selective") {
+    return "checkpoint(block, x, use_reentrant=False, context_fn=partial(create_selective_checkpoint_contexts, [mm, "
+           "bmm, "
+           "scaled_dot_product_attention]))";
+  }
   const std::string layers = on_layers(p);
   if (!layers.empty()) {
     return with_note(
@@ -227,6 +290,14 @@ const Registered kRegistered(
     {.name = "checkpoint",
      .about = "activations of blocks are recomputed in the backward pass instead of kept",
      .parameters = {{"layers", "globs of block names, separated by |; every repeated block when not given"},
+                    {.name = "blocks",
+                     .about = "how many of them, the first ones; all when not given",
+                     .type = ParameterType::kNumber,
+                     .check = whole_number<>},
+                    {"mode",
+                     "selective: results of products and attention are kept, all else runs again",
+                     "full",
+                     {"full", "selective"}},
                     {"reentrant", "1: use_reentrant=True", "0", {"0", "1"}}},
      .assumes = "each block keeps its input only; its forward runs again until all that backward needs is there "
                 "(use_reentrant=True: all of it)",
@@ -245,7 +316,8 @@ const Registered kRegistered(
      .already = already_there,
      .whole_program = "which tensors a compiled program keeps is not in its trace; jax.checkpoint changes it, and the "
                       "compiler the rest",
-     .write_code = write_code});
+     .write_code = write_code,
+     .unvalidated = {"blocks", "mode=selective"}});
 
 }  // namespace
 }  // namespace foretrace::whatif

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include "base/decimal.hpp"
 #include "hardware/cost.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/saved_tensors.hpp"
 #include "whatif/model/script.hpp"
+#include "whatif/rewrite/lossless_codes.hpp"
 
 namespace foretrace::whatif {
 namespace {
@@ -11,7 +13,14 @@ namespace {
 // Smaller ones are not worth two kernels.
 constexpr std::int64_t kFewestElements = 1 << 18;
 
+Status share(const std::string& value) {
+  const double number = parse_double(value).value_or(-1);
+  if (number >= 0 && number <= 1) return {};
+  return fail(ErrorCode::kUsage, fmt::format("'{}' is not a share from 0 to 1", value));
+}
+
 Status apply_compress(Model& m, Draft& draft, const Parameters& parameters) {
+  if (parameters.text("code") == "lossless") return encode_losslessly(m, draft, parameters.number("zeros"));
   if (std::string why = why_saved_unknown(m); !why.empty()) return fail(ErrorCode::kDeclined, std::move(why));
   const bool half = parameters.text("bits") == "16";
   std::vector<SavedTensor> saved = saved_tensors(m, draft);
@@ -57,11 +66,20 @@ std::string code_for(const Parameters& p, bool /*training*/) {
 const Registered kRegistered(
     {.name = "compress-activations",
      .about = "activations wait for the backward pass in fewer bits",
-     .parameters = {{"bits", "of a kept element", "16", {"16", "8"}}},
+     .parameters = {{"bits", "of a kept element", "16", {"16", "8"}},
+                    {"code",
+                     "lossless: a bit for a ReLU, a byte for a pooling layer behind one, no zeros in what convolutions keep of them",
+                     "fewer",
+                     {"fewer", "lossless"}},
+                    {.name = "zeros",
+                     .about = "with code=lossless: share of what a ReLU writes that is zero",
+                     .default_value = "0.5",
+                     .type = ParameterType::kNumber,
+                     .check = share}},
      .assumes = "one kernel encodes each large FP32 tensor that is saved, one decodes it; a tensor two operations "
                 "save is encoded twice",
      .source = "Jain et al. 2018 (Gist, delayed precision reduction); Daydream section 5",
-     .not_modelled = "Gist's lossless codes for ReLU and pooling; what fewer bits do to the model's accuracy",
+     .not_modelled = "what fewer bits do to the model's accuracy; code=lossless: how many zeros there are, which the trace does not say",
      .needs = {Need::kShapes, Need::kBackward},
      .changes = Changes::kPlacement,
      .parts = {.memory = Part::kModelled},

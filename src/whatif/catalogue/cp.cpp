@@ -31,8 +31,10 @@ class Exchanges {
     keys_ = head * std::max<std::int64_t>(1, a.heads / std::max<std::int64_t>(1, a.shared));
     // Every GPU has a head of keys at least.
     const std::int64_t key_heads = std::max<std::int64_t>(1, a.heads / std::max<std::int64_t>(1, a.shared));
-    if (key_heads < size_) spread_keys_ = keys_ / key_heads * size_;
-    else spread_keys_ = keys_;
+    if (key_heads < size_)
+      spread_keys_ = keys_ / key_heads * size_;
+    else
+      spread_keys_ = keys_;
     const auto runs = static_cast<std::size_t>(times_run(m_, row));
     const std::size_t run = std::max<std::size_t>(1, row.tasks.size() / runs);
     for (std::size_t i = 0; i + run <= row.tasks.size(); i += run) {
@@ -66,9 +68,11 @@ class Exchanges {
     constexpr const char* kBack = "context parallel: positions for heads";
     if (backward) {
       meet(front_, Collective::kAllToAll, queries_, kBack, true);
-      for (const std::int64_t n : {spread_keys_, spread_keys_, queries_}) meet(behind_, Collective::kAllToAll, n, kName, true);
+      for (const std::int64_t n : {spread_keys_, spread_keys_, queries_})
+        meet(behind_, Collective::kAllToAll, n, kName, true);
     } else {
-      for (const std::int64_t n : {queries_, spread_keys_, spread_keys_}) meet(front_, Collective::kAllToAll, n, kName, true);
+      for (const std::int64_t n : {queries_, spread_keys_, spread_keys_})
+        meet(front_, Collective::kAllToAll, n, kName, true);
       meet(behind_, Collective::kAllToAll, queries_, kBack, true);
     }
   }
@@ -118,7 +122,8 @@ void add_merges(Model& m, Draft& draft, const Row& row, std::int64_t size) {
   for (std::size_t i = kernels - 1; i < row.tasks.size(); i += kernels) {
     Place at = place_behind(m.graph, row.tasks[i]);
     for (std::int64_t k = 1; k < size; ++k)
-      insert_work(m, draft, at, "context parallel: a part of attention added", sum, {.phase = phase, .cpu_cost = launches});
+      insert_work(m, draft, at, "context parallel: a part of attention added", sum,
+                  {.phase = phase, .cpu_cost = launches});
   }
 }
 
@@ -164,7 +169,8 @@ Status apply_cp(Model& m, Draft& draft, const Parameters& p) {
   }
   group->finish();
   const double share = 1.0 / static_cast<double>(size);
-  FORETRACE_TRY_VOID(change_length(m, draft, shapes, share, kind == "ulysses" ? KeysSeen::kFewerHeads : KeysSeen::kAll));
+  FORETRACE_TRY_VOID(
+      change_length(m, draft, shapes, share, kind == "ulysses" ? KeysSeen::kFewerHeads : KeysSeen::kAll));
   m.pass_samples *= share;
   m.workers *= static_cast<int>(size);
   return {};
@@ -172,10 +178,11 @@ Status apply_cp(Model& m, Draft& draft, const Parameters& p) {
 
 std::vector<Parameter> parameters() {
   std::vector<Parameter> out = group_parameters();
-  out.push_back({"kind",
-                 "ring: keys and values go round; gather: everybody gets all of them; ulysses: heads for positions by all-to-all",
-                 "ring",
-                 {"ring", "ulysses", "gather"}});
+  out.push_back(
+      {"kind",
+       "ring: keys and values go round; gather: everybody gets all of them; ulysses: heads for positions by all-to-all",
+       "ring",
+       {"ring", "ulysses", "gather"}});
   out.push_back({"reduce", "0: gradients are not reduced over these GPUs", "1", {"1", "0"}});
   return out;
 }
@@ -184,10 +191,12 @@ const Registered kRegistered(
     {.name = "cp",
      .about = "context parallel: the positions of every sample divided over several GPUs",
      .parameters = parameters(),
-     .assumes = "attention sees all keys, by a ring that runs beside it, a gather in front of it, or an exchange of heads; "
-                "causal work is balanced (each GPU has an early and a late part); gradients are reduced over the GPUs",
+     .assumes =
+         "attention sees all keys, by a ring that runs beside it, a gather in front of it, or an exchange of heads; "
+         "causal work is balanced (each GPU has an early and a late part); gradients are reduced over the GPUs",
      .source = "Ring Attention (arXiv 2310.01889), DeepSpeed Ulysses (arXiv 2309.14509), Llama 3 (arXiv 2407.21783)",
-     .not_modelled = "attention's kernels on the smaller blocks of a ring's steps; buffers of keys and values on their way",
+     .not_modelled =
+         "attention's kernels on the smaller blocks of a ring's steps; buffers of keys and values on their way",
      .needs = {Need::kShapes},
      .changes = Changes::kWorkers,
      .parts = {.memory = Part::kModelled},

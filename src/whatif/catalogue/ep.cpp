@@ -134,10 +134,8 @@ Status apply_ep(Model& m, Draft& draft, const Parameters& p) {
 std::vector<Parameter> parameters() {
   std::vector<Parameter> out = group_parameters();
   const auto factor = [&](std::string name, std::string about) {
-    out.push_back({.name = std::move(name),
-                   .about = std::move(about),
-                   .default_value = "1",
-                   .type = ParameterType::kNumber});
+    out.push_back(
+        {.name = std::move(name), .about = std::move(about), .default_value = "1", .type = ParameterType::kNumber});
   };
   factor("imbalance", "tokens of the fullest GPU over the mean; the band has it too");
   factor("capacity", "tokens that each expert takes, as a multiple of the trace's");

@@ -47,17 +47,22 @@ void note_precision(Model& m, const std::vector<Row>& rows, const Device& to) {
   bool bf16 = false;
   bool fp16 = false;
   bool tf32 = false;
+  bool strict = false;
   for (const Row& row : rows) {
     const work::Work& w = m.works[row.work];
     if (!is_product(w)) continue;
     bf16 |= w.dtype == Dtype::kBf16 && to.tflops_bf16 <= 0;
     fp16 |= w.dtype == Dtype::kFp16 && to.tflops_fp16 <= 0;
     tf32 |= w.dtype == Dtype::kTf32 && to.tflops_tf32 <= 0;
+    strict |= w.dtype == Dtype::kFp32 && is_conv(w) && m.device.tflops_tf32 <= 0 && to.tflops_tf32 > 0;
   }
   if (bf16)
     m.not_modelled.push_back(to.name + " has no bf16: those products are converted and slower than in FP32 there");
   if (fp16) m.not_modelled.push_back(to.name + " has no fp16 tensor cores: those products are taken at its FP32 rate");
   if (tf32) m.not_modelled.push_back(to.name + " has no TF32: those products run in FP32 there");
+  if (strict)
+    m.not_modelled.push_back("PyTorch lets convolutions use TF32 by default, and " + to.name +
+                             " has it: add tf32:only=convolutions (in NVIDIA's containers tf32)");
 }
 
 Status check_device(const std::string& name) {

@@ -10,13 +10,13 @@ Status apply_alone(Model&, Draft&, const Parameters&) {
   return needs_a_job("one trace does not show which rank is late");
 }
 
-Result<RankChange> apply_to_job(const JobModels& job, const Parameters&) {
+Result<JobPlan> apply_to_job(const JobModels& job, const Parameters&) {
   std::vector<std::uint32_t> peers = job.ties->peers;
   std::sort(peers.begin(), peers.end());
   if (std::adjacent_find(peers.begin(), peers.end()) == peers.end()) {
     return fail(ErrorCode::kDeclined, "every rank does other work than all others, so that none is known to be late");
   }
-  return RankChange([&job, gpu = typical_ranks(job, true), cpu = typical_ranks(job, false)](
+  return JobPlan{[&job, gpu = typical_ranks(job, true), cpu = typical_ranks(job, false)](
                         std::size_t slot, Model& model, Draft& draft) -> Status {
     for (const bool on_gpu : {true, false}) {
       const std::uint32_t like = (on_gpu ? gpu : cpu)[slot];
@@ -27,7 +27,7 @@ Result<RankChange> apply_to_job(const JobModels& job, const Parameters&) {
     }
     if (draft.changed() == 0) draft.note_change();  // it is the typical rank
     return {};
-  });
+  }};
 }
 
 const Registered kRegistered({.name = "no-straggler",

@@ -24,7 +24,7 @@ double computes(const Graph& g) {
 }
 
 // Layers that go to another stage take their kernels and their CPU work with them.
-Result<RankChange> apply_to_job(const JobModels& job, const Parameters&) {
+Result<JobPlan> apply_to_job(const JobModels& job, const Parameters&) {
   const std::vector<std::uint32_t>& stage = job.ties->stage;
   struct Stage {
     double time = 0;
@@ -47,14 +47,14 @@ Result<RankChange> apply_to_job(const JobModels& job, const Parameters&) {
     if (one.time <= 0) return fail(ErrorCode::kDeclined, "a stage without a forward or backward kernel");
     factor[number] = mean / one.time;
   }
-  return RankChange([&stage, factor](std::size_t slot, Model& model, Draft& draft) -> Status {
+  return JobPlan{[&stage, factor](std::size_t slot, Model& model, Draft& draft) -> Status {
     Selection moved;
     for (std::uint32_t t = 0; t < model.graph.size(); ++t) {
       if (moves_along(model.graph, t)) moved.push_back(t);
     }
     draft.scale(moved, factor.at(stage[slot]));
     return {};
-  });
+  }};
 }
 
 const Registered kRegistered(

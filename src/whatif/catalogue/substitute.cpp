@@ -2,6 +2,7 @@
 #include <map>
 
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/rewrite/joined_convolutions.hpp"
 #include "whatif/rewrite/rows.hpp"
 
 namespace foretrace::whatif {
@@ -70,12 +71,14 @@ std::map<std::uint32_t, std::vector<const Row*>> backward_products(const Model& 
   return products;
 }
 
-Status apply_substitute(Model& m, Draft& draft, const Parameters&) {
+Status apply_substitute(Model& m, Draft& draft, const Parameters& parameters) {
   const std::vector<Row> rows = rows_of(m, draft);
   const std::vector<Siblings> all = find_siblings(m, rows);
-  if (all.empty()) return fail(ErrorCode::kDeclined, "no layers side by side multiply the same input");
-  std::map<std::uint32_t, std::vector<const Row*>> backward = backward_products(m, rows);
   Selection gone;
+  const std::size_t convolutions = join_convolutions(m, draft, parameters.text("enlarge") == "1", gone);
+  if (all.empty() && convolutions == 0)
+    return fail(ErrorCode::kDeclined, "no layers side by side read the same input");
+  std::map<std::uint32_t, std::vector<const Row*>> backward = backward_products(m, rows);
   // All of them are products of layers.
   const auto sizes = [&](const Row* r) -> const Gemm& { return *layer_product(m.works[r->work]); };
   for (const Siblings& s : all) {
@@ -105,10 +108,14 @@ Status apply_substitute(Model& m, Draft& draft, const Parameters&) {
 
 const Registered kRegistered(
     {.name = "substitute",
-     .about = "layers that read the same input become one wider layer (query, key and value)",
+     .about = "layers that read the same input become one wider layer (query, key and value; convolutions)",
+     .parameters = {{"enlarge",
+                     "1: also convolutions whose kernels differ in size; the smaller ones get zeros around them",
+                     "0",
+                     {"0", "1"}}},
      .assumes = "their weights are stored side by side; the parts of the result are views of it",
      .source = "Jia et al. 2019 (MetaFlow); TASO (Daydream's table)",
-     .not_modelled = "other substitutions: convolutions of parallel branches, sums of input gradients that fall away",
+     .not_modelled = "other substitutions; fewer and larger parameters in the update",
      .needs = {Need::kShapes, Need::kLayers},
      .changes = Changes::kKernels,
      .parts = {.memory = Part::kNotModelled},

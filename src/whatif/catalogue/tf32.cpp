@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -16,6 +17,17 @@ bool uses_tensor_cores(const work::Work& w) {
   return is_product(w) && w.family != work::Family::kAttention && !is_depthwise(w);
 }
 
+// PyTorch has a switch for products, which is off, and one for cuDNN's convolutions, which is on; NVIDIA's containers turn both on.
+struct Chosen {
+  bool products = true, convolutions = true;
+  bool of(const work::Work& w) const { return w.family == work::Family::kGemm ? products : convolutions; }
+};
+
+Chosen chosen(const Parameters& p) {
+  const std::string only = p.text("only");
+  return {only != "convolutions", only != "products"};
+}
+
 // Time in which at least one of the row's kernels runs.
 Ns busy_time(const Model& m, const Row& row) {
   std::vector<std::pair<Ns, Ns>> spans;
@@ -31,13 +43,15 @@ Ns busy_time(const Model& m, const Row& row) {
   return busy;
 }
 
-Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
+Status apply_tf32(Model& m, Draft& draft, const Parameters& parameters) {
   if (m.device.tflops_tf32 <= 0) return fail(ErrorCode::kDeclined, "this GPU has no TF32 tensor cores");
   const std::shared_ptr<const StepFacts> has = step_facts(m);
+  const Chosen wanted = chosen(parameters);
   std::size_t changed = 0;
   const std::size_t before = m.works.size();
   for (const Row& row : rows_of(m, draft)) {
     const work::Work work = m.works[row.work];
+    if (!wanted.of(work)) continue;
     // A strict FP32 gradient may loop over groups on several streams. With TF32 other algorithms are allowed, none of them on
     // tensor cores: kernels that ran side by side run one after another, in the time they took together.
     if (is_depthwise(work) && work.dtype == work::Dtype::kFp32 && !has->tf32_convolutions) {
@@ -55,18 +69,25 @@ Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
     set_row(m, draft, row, cost, becomes);
     ++changed;
   }
-  if (changed == 0) return fail(ErrorCode::kDeclined, "no matrix product or convolution runs in strict FP32");
+  if (changed == 0) {
+    const std::string_view what = !wanted.convolutions ? "matrix product"
+                                  : !wanted.products   ? "convolution"
+                                                       : "matrix product or convolution";
+    return fail(ErrorCode::kDeclined, fmt::format("no {} runs in strict FP32", what));
+  }
   resize_workspaces(m, before);
   return {};
 }
 
 // PyTorch has two switches, one for products and one for cuDNN, which is on by default. What runs in strict FP32 alongside the
 // same kind in TF32 stays so: the library chose it.
-std::string already_there(const Model& m, const Parameters&) {
+std::string already_there(const Model& m, const Parameters& parameters) {
   const std::shared_ptr<const StepFacts> has = step_facts(m);
-  if (!has->tf32_products && !has->tf32_convolutions) return {};
+  const Chosen wanted = chosen(parameters);
+  if (!(wanted.products && has->tf32_products) && !(wanted.convolutions && has->tf32_convolutions)) return {};
   const bool left = std::any_of(m.works.rows.begin(), m.works.rows.end(), [&](const work::Work& w) {
     if (!is_product(w) || w.family == work::Family::kAttention || w.dtype != work::Dtype::kFp32) return false;
+    if (!wanted.of(w)) return false;
     return w.family == work::Family::kGemm ? !has->tf32_products : !has->tf32_convolutions;
   });
   return left ? "" : "the step already runs its products and convolutions in TF32";
@@ -78,18 +99,32 @@ std::string idle_there(const hardware::Device& device) {
 }
 
 void write_code(const ScriptPart& p, ScriptPlaces& to) {
-  to.flags.push_back("    torch.set_float32_matmul_precision(\"high\")" + p.gain);
-  to.flags.emplace_back("    torch.backends.cudnn.allow_tf32 = True");
+  const Chosen wanted = chosen(p.parameters);
+  if (wanted.products) to.flags.push_back("    torch.set_float32_matmul_precision(\"high\")" + p.gain);
+  if (wanted.convolutions)
+    to.flags.push_back("    torch.backends.cudnn.allow_tf32 = True" + (wanted.products ? "" : p.gain));
+}
+
+std::string code_for(const Parameters& p, bool /*training*/) {
+  const Chosen wanted = chosen(p);
+  if (!wanted.convolutions) return "torch.backends.cuda.matmul.allow_tf32 = True";
+  return wanted.products ? "" : "torch.backends.cudnn.allow_tf32 = True  # PyTorch's default";
 }
 
 const Registered kRegistered({.name = "tf32",
                               .about = "FP32 matrix products and convolutions run on tensor cores in TF32",
+                              .parameters = {{"only",
+                                              "what changes: both, as in NVIDIA's containers; convolutions alone, as "
+                                              "PyTorch has it by default; or products alone",
+                                              "both",
+                                              {"both", "products", "convolutions"}}},
                               .assumes = "inputs stay FP32 in memory; only multiply-adds lose precision",
                               .source = "NVIDIA Ampere and later; torch.backends.cuda.matmul.allow_tf32",
                               .needs = {Need::kShapes},
                               .changes = Changes::kPrecision,
                               .code = "torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True",
                               .jax_code = "jax.config.update(\"jax_default_matmul_precision\", \"tensorfloat32\")",
+                              .code_for = code_for,
                               .effort = Effort::kLine,
                               .stage = Stage::kPrecision,
                               .advise = {"tf32"},

@@ -12,13 +12,14 @@ namespace {
 using hardware::Collective;
 
 // Heads and features must be the same number on every GPU.
-Status check_sizes(const DividedProducts& found, std::int64_t size) {
+Status check_sizes(const DividedProducts& found, std::int64_t size, bool replicates) {
   const auto refuse = [&](std::string_view what, std::int64_t count) {
     return fail(ErrorCode::kDeclined, fmt::format("{} {} cannot be divided over {} GPUs", count, what, size),
                 "choose a size that divides them");
   };
   if (found.heads % size != 0) return refuse("heads", found.heads);
-  if (found.key_heads % size != 0 && size % found.key_heads != 0) return refuse("heads of keys", found.key_heads);
+  const bool repeats = replicates && size % found.key_heads == 0;
+  if (found.key_heads % size != 0 && !repeats) return refuse("heads of keys", found.key_heads);
   for (const auto& group : found.groups) {
     for (const std::uint32_t u : group) {
       const Product& p = found.products[u];
@@ -170,9 +171,13 @@ Status apply_tp(Model& m, Draft& draft, const Parameters& p) {
   const std::shared_ptr<const Dataflow> flow = shared_flow(m);
   FORETRACE_TRY(const DividedProducts found, find_products(m, *flow));
   const auto size = static_cast<std::int64_t>(p.number("size"));
-  FORETRACE_TRY_VOID(check_sizes(found, size));
+  FORETRACE_TRY_VOID(check_sizes(found, size, p.text("kv") == "replicated"));
   const Division division{found, *flow, size, p.text("vocab") == "parallel", p.text("sequence") == "1"};
   const std::vector<Row> rows = rows_of(m, draft);
+  if (division.sequence && p.text("reduce") == "1" && missing(m, Need::kBackward).empty()) {
+    // Each GPU has the gradients of norms and biases for its positions only.
+    FORETRACE_TRY_VOID(group->reduce_gradients([](const Gradient& g) { return g.rows > 0; }));
+  }
   Exchanges(m, *group, rows, division, p.text("async") == "1").add();
   group->finish();
   divide_rows(m, draft, rows, division);
@@ -188,6 +193,9 @@ std::vector<Parameter> parameters() {
   };
   add("sequence", "1: what is outside the products works on 1/size of the positions", "0", {"0", "1"});
   add("vocab", "whether embedding, head and loss are divided too", "parallel", {"parallel", "replicated"});
+  add("kv", "heads of keys and values below size: repeated, or the division refused", "replicated",
+      {"replicated", "refused"});
+  add("reduce", "0: with sequence=1, gradients of norms are not summed over the GPUs", "1", {"1", "0"});
   add("async", "1: sums of the input's gradient run beside the weight's gradient", "0", {"0", "1"});
   return out;
 }

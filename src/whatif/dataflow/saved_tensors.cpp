@@ -273,7 +273,8 @@ std::vector<SavedTensor> saved_tensors(const Model& model, const Draft& draft) {
   return saved;
 }
 
-void release_saved(Model& m, const std::vector<SavedTensor>& saved, double kept) {
+void release_saved(Model& m, const std::vector<SavedTensor>& saved, double kept,
+                   const std::function<bool(std::uint32_t)>& made) {
   if (!m.memory) return;
   memory::Curve& c = *m.memory;
   const Positions positions(c, *m.trace);
@@ -284,7 +285,7 @@ void release_saved(Model& m, const std::vector<SavedTensor>& saved, double kept)
     if (!s.parameter || copy) uses[s.bytes].push_back(positions.from(m.trace->end(s.op)));
   }
   for (memory::Block& b : c.blocks) {
-    if (b.kind != memory::Kind::kActivation) continue;
+    if (b.kind != memory::Kind::kActivation || (made && (b.op == kNone || !made(b.op)))) continue;
     auto it = uses.upper_bound(b.bytes);
     if (it == uses.begin()) continue;
     --it;

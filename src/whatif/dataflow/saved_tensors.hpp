@@ -3,6 +3,7 @@
 // PyTorch's derivative formulas and the shapes in the trace. What saved-tensor hooks see, one by one: a tensor saved by two
 // operations is saved twice.
 
+#include <functional>
 #include <vector>
 
 #include "foretrace/whatif/whatif.hpp"
@@ -27,8 +28,10 @@ struct SavedTensor {
 std::vector<SavedTensor> saved_tensors(const Model& model, const Draft& draft);
 
 /// The memory curve when the activations among `saved` leave the GPU's memory after their use in the forward pass, `kept` of
-/// their bytes stay (0: none), and they are there again, whole, while their node runs.
-void release_saved(Model& model, const std::vector<SavedTensor>& saved, double kept);
+/// their bytes stay (0: none), and they are there again, whole, while their node runs. `made`: where not everything that is saved leaves, whether
+/// memory that an operation (its event) allocated holds what leaves.
+void release_saved(Model& model, const std::vector<SavedTensor>& saved, double kept,
+                   const std::function<bool(std::uint32_t)>& made = {});
 
 /// Why it is unknown what is saved: a what-if before this one changed sizes or what is computed again, or the step computes
 /// blocks again and does not say which. Empty when it can.

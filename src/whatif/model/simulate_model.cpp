@@ -2,15 +2,29 @@
 
 #include <algorithm>
 
+#include "hardware/contention.hpp"
+
 namespace foretrace::whatif {
 
 namespace {
 
+// The speed of a kernel on the SMs that a collective leaves it: by its grid, where it was recorded.
+double on_sms_left(const Model& m, std::uint32_t t) {
+  if (m.graph.kind[t] != graph::TaskKind::kKernel) return 1;
+  const EventId event = m.graph.event[t];
+  const trace::KernelLaunch* launch = m.trace != nullptr && event.valid() ? m.trace->launch(event.index()) : nullptr;
+  if (launch == nullptr) return 1 - static_cast<double>(m.interference->sms) / std::max(1, m.device.sm_count);
+  return hardware::speed_beside(*launch, m.graph.task_name(t), m.device, m.interference->sms);
+}
+
 simulate::Contention contention_of(const Model& m) {
   simulate::Contention c;
   const std::size_t tasks = m.graph.size();
-  c.beside_communication.assign(tasks,
-                                static_cast<float>((1 - m.interference->sm_share) * (1 - m.interference->kernels)));
+  const auto beyond = static_cast<float>(1 - m.interference->kernels);
+  c.beside_communication.reserve(tasks);
+  for (std::uint32_t t = 0; t < tasks; ++t) {
+    c.beside_communication.push_back(beyond * static_cast<float>(on_sms_left(m, t)));
+  }
   c.beside_computation.assign(tasks, static_cast<float>(1 - m.interference->collective));
   for (const graph::GraphLane& lane : m.graph.lanes) {
     if (lane.link == 0) continue;

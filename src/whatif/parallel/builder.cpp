@@ -70,7 +70,7 @@ std::uint32_t Builder::transfer(std::uint32_t to, const hardware::CollectiveCost
   Interference& i = *m.interference;
   i.communication_sigma = std::max(i.communication_sigma, cost.sigma);
   if (m.device.sm_count > 0) {
-    i.sm_share = std::max(i.sm_share, std::min(0.5, static_cast<double>(cost.channels) / m.device.sm_count));
+    i.sms = std::max(i.sms, std::min(m.device.sm_count / 2, cost.channels));
   }
   return last;
 }

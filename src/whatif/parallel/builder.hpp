@@ -104,6 +104,11 @@ struct Compressed {
 };
 Compressed compress(const Builder& builder, const Bucket& bucket);
 
+/// By how much the slowest of several GPUs takes longer than one: by what a GPU's steps differ by.
+double slowest_of(const Model& model, int workers);
+/// All computation takes `factor` times as long.
+void slow_down(Draft& draft, const Graph& graph, double factor);
+
 /// Collectives among GPUs that are `group` apart, one of each group: over the level between nodes where a group fills a node.
 /// The cluster must outlive it.
 std::shared_ptr<const hardware::CollectiveModel> across_groups(const Cluster& cluster, int group);

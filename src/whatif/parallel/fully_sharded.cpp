@@ -137,7 +137,8 @@ class FullySharded {
       host_ = b_.draft.add_lane(graph::GraphLaneKind::kGpu, "copies of shards",
                                 b_.m.graph.lanes[b_.gradients.stream].device);
     const double gbs = b_.m.device.pcie_gbs;
-    return b_.draft.append(host_, TaskKind::kMemcpy, name, gbs > 0 ? static_cast<Ns>(bytes / gbs) : 0, Phase::kOther, {});
+    return b_.draft.append(host_, TaskKind::kMemcpy, name, gbs > 0 ? static_cast<Ns>(bytes / gbs) : 0, Phase::kOther,
+                           {});
   }
 
   // `issued`: the task in front of which the gather is called; the unit's own first one, or an earlier unit's (prefetching).
@@ -233,9 +234,10 @@ class FullySharded {
 
 Status apply_fsdp(Builder& b) {
   if (b.how.shard > 0 && (b.how.shard > b.cluster.workers || b.cluster.workers % b.how.shard != 0)) {
-    return fail(ErrorCode::kDeclined,
-                fmt::format("{} workers cannot form groups of {} that divide the model", b.cluster.workers, b.how.shard),
-                "shard= divides the number of workers");
+    return fail(
+        ErrorCode::kDeclined,
+        fmt::format("{} workers cannot form groups of {} that divide the model", b.cluster.workers, b.how.shard),
+        "shard= divides the number of workers");
   }
   if (b.how.cpu_offload && b.m.device.pcie_gbs <= 0)
     return fail(ErrorCode::kDeclined, "the link between host and GPU is not known");

@@ -112,7 +112,8 @@ std::vector<Parameter> sharded_parameters() {
   };
   return {
       choice("version", "2: fully_shard; 1: FullyShardedDataParallel, with flat parameters", "2", {"2", "1"}),
-      choice("param_dtype", "the type that parameters are gathered in and computed with, without autocast; default: as they are",
+      choice("param_dtype",
+             "the type that parameters are gathered in and computed with, without autocast; default: as they are",
              "as_is", {"as_is", "bf16", "fp16", "fp32"}),
       choice("reduce_dtype", "the type that gradients are reduced in; default: that of the parameters", "as_is",
              {"as_is", "bf16", "fp16", "fp32"}),

@@ -57,7 +57,8 @@ double expected_maximum(int n) {
          (2.515517 + 0.802853 * q + 0.010328 * q * q) / (1 + 1.432788 * q + 0.189269 * q * q + 0.001308 * q * q * q);
 }
 
-// All computation of a worker takes `factor` times as long.
+}  // namespace
+
 void slow_down(Draft& draft, const Graph& g, double factor) {
   if (factor == 1) return;
   Query computation;
@@ -66,7 +67,9 @@ void slow_down(Draft& draft, const Graph& g, double factor) {
   draft.scale(draft.select(computation), factor);
 }
 
-}  // namespace
+double slowest_of(const Model& model, int workers) {
+  return 1 + expected_maximum(workers) * hardware::measured_figures(model.device).gpu_repeat;
+}
 
 std::string_view to_string(Scheme scheme) {
   const SchemeEntry* e = entry_of(scheme);
@@ -120,8 +123,7 @@ Status apply_parallelism(Model& model, Draft& draft, const Parallelism& how, con
   FORETRACE_TRY(const Gradients gradients, find_gradients(model));
   FORETRACE_TRY_VOID(check_plan(how.buckets, gradients));
   // Workers differ by what a GPU's steps differ by; the slowest of them sets the pace.
-  const double spread = 1 + expected_maximum(cluster.workers) * hardware::measured_figures(model.device).gpu_repeat;
-  slow_down(draft, model.graph, how.slow_worker * spread);
+  slow_down(draft, model.graph, how.slow_worker * slowest_of(model, cluster.workers));
   Builder builder(model, draft, gradients, how, cluster);
   FORETRACE_TRY_VOID(entry->apply(builder));
   model.workers *= cluster.workers;

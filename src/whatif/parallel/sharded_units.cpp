@@ -48,7 +48,7 @@ class UnitFinder {
     units_.push_back({.root = true});
     for (std::uint32_t t = g_.lanes[b_.gradients.stream].begin; t < g_.lanes[b_.gradients.stream].end; ++t) {
       if (g_.phase[t] != Phase::kForward) continue;
-      units_[root_].first_forward = {t};
+      units_[root_].first_forward = repeated_.runs(t);
       break;
     }
     for (std::uint32_t i = 0; i < b_.gradients.list.size(); ++i) add_gradient(i);
@@ -163,7 +163,9 @@ void shard_memory(Builder& b, const std::vector<ShardedUnit>& units, const Shard
   const Positions positions(b.m);
   std::vector<memory::Block> added;
   const auto add = [&](std::int64_t bytes, std::uint32_t from, std::uint32_t to, memory::Stage stage) {
-    if (bytes > 0 && from < to) added.push_back({.bytes = bytes, .allocated = std::max(1U, from), .freed = to, .stage = stage, .of_parameters = true});
+    if (bytes > 0 && from < to)
+      added.push_back(
+          {.bytes = bytes, .allocated = std::max(1U, from), .freed = to, .stage = stage, .of_parameters = true});
   };
   std::int64_t largest = 0;
   for (const ShardedUnit& u : units) largest = std::max(largest, u.root ? 0 : u.elements);
@@ -171,7 +173,8 @@ void shard_memory(Builder& b, const std::vector<ShardedUnit>& units, const Shard
     const ShardedUnit& u = units[i];
     const std::int64_t whole = u.elements * types.gathered;
     if (u.root || u.first_backward.empty() || !b.how.reshard) {
-      add(whole, u.first_forward.empty() ? 1 : positions.of(u.first_forward.front()), UINT32_MAX, memory::Stage::kForward);
+      add(whole, u.first_forward.empty() ? 1 : positions.of(u.first_forward.front()), UINT32_MAX,
+          memory::Stage::kForward);
       continue;
     }
     // Gathered one ahead: until the next but one begins. What travels is a buffer of its own.

@@ -39,11 +39,11 @@ Use use_on_rank(const Use& use, const RankChange& change, std::size_t slot) {
 Result<Model> apply_to_ranks(const Model& job, const Use& use, const std::string& target, Prediction::Applied& how) {
   const JobModels& today = *job.job;
   std::vector<std::shared_ptr<const Model>> ranks = today.ranks;
-  RankChange of_rank;
+  JobPlan plan;
   if (const JobChange of_job = job_change_of(*use.whatif)) {
-    Result<RankChange> found = of_job(today, use.parameters);
+    Result<JobPlan> found = of_job(today, use.parameters);
     if (!found) return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, found.error().message));
-    of_rank = std::move(*found);
+    plan = std::move(*found);
   }
   std::vector<std::string> left_alone;
   std::string declined;
@@ -52,7 +52,7 @@ Result<Model> apply_to_ranks(const Model& job, const Use& use, const std::string
   for (std::size_t s = 0; s < ranks.size(); ++s) {
     if (today.ties->changes[s] == 0) continue;
     Prediction::Applied one;
-    Result<Model> model = apply_use(*ranks[s], of_rank ? use_on_rank(use, of_rank, s) : use, target, one);
+    Result<Model> model = apply_use(*ranks[s], plan.of_rank ? use_on_rank(use, plan.of_rank, s) : use, target, one);
     if (model && models_workers(*model)) {
       return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, kReplacesCommunication));
     }
@@ -67,7 +67,7 @@ Result<Model> apply_to_ranks(const Model& job, const Use& use, const std::string
     ranks[s] = std::make_shared<const Model>(std::move(*model));
   }
   if (!changed) return fail(ErrorCode::kDeclined, declined);
-  Result<Model> joined = join(today.ties, std::move(ranks));
+  Result<Model> joined = join(plan.ties ? plan.ties : today.ties, std::move(ranks));
   if (!joined) {
     joined.error().message = fmt::format("{}: {}", use.whatif->name, joined.error().message);
     return joined;

@@ -133,6 +133,23 @@ void insert_casts(Model& model, Draft& draft, const Dataflow& flow, const Autoca
   CastInserter(model, draft, flow, cast, places, dtype).insert();
 }
 
+void insert_weight_cast(Model& m, Draft& draft, const Row& product, Dtype dtype) {
+  const Work& work = m.works[product.work];
+  const std::int64_t elements = work.weight_elements;
+  const Place at = place_before(m.graph, product.tasks.front());
+  if (elements <= 0 || !at.known()) return;
+  Work cast = work::cast_work(elements, Dtype::kFp32, dtype);
+  cast.of_parameters = true;
+  const hardware::Cost cost = predict(cast, m.device);
+  if (!cost.known) return;
+  draft.insert({.name = "cast",
+                .cost = static_cast<Ns>(cost.ns * times_run(m, product)),
+                .phase = Phase::kForward,
+                .layer = m.graph.layer[product.tasks.front()],
+                .after = at,
+                .work = m.works.add(cast)});
+}
+
 void insert_grad_scaler(Model& m, Draft& draft, std::uint32_t last_backward) {
   const Graph& g = m.graph;
   const std::uint32_t join = end_of_backward(g);

@@ -21,6 +21,9 @@ struct CastPlaces {
 void insert_casts(Model& model, Draft& draft, const Dataflow& flow, const Autocast& cast, const CastPlaces& places,
                   work::Dtype dtype);
 
+/// In front of a product of a compiled program's forward pass: its weight, converted.
+void insert_weight_cast(Model& model, Draft& draft, const Row& product, work::Dtype dtype);
+
 /// torch.amp.GradScaler: gradients are unscaled and checked, and the CPU reads the result before the update may start.
 /// `last_backward`: the GPU task behind which gradients are complete; kNone when there is none.
 void insert_grad_scaler(Model& model, Draft& draft, std::uint32_t last_backward);

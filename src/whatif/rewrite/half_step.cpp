@@ -137,7 +137,8 @@ class HalfWriter {
     Block& b = c.blocks[i];
     for (const Input& in : flow_.units[unit].inputs) {
       const std::uint32_t source = made[flow_.values[in.value].storage];
-      if (b.stage != memory::Stage::kForward || source == kNone || source == i || !holds(b, in.elements, 2, false)) continue;
+      if (b.stage != memory::Stage::kForward || source == kNone || source == i || !holds(b, in.elements, 2, false))
+        continue;
       c.blocks[source].freed = std::max(c.blocks[source].freed, b.freed);
       if (b.kind == Kind::kActivation) c.blocks[source].kind = b.kind;
       break;
@@ -151,8 +152,9 @@ class HalfWriter {
     const bool result = std::any_of(u.outputs.begin(), u.outputs.end(), [&](std::uint32_t v) {
       return !flow_.values[v].shape.empty() && whole(work::elements_of(flow_.values[v].shape));
     });
-    const bool input = b.stage == memory::Stage::kBackward &&
-                       std::any_of(u.inputs.begin(), u.inputs.end(), [&](const Input& in) { return whole(in.elements); });
+    const bool input =
+        b.stage == memory::Stage::kBackward &&
+        std::any_of(u.inputs.begin(), u.inputs.end(), [&](const Input& in) { return whole(in.elements); });
     if (!b.workspace && (result || input)) b.bytes /= 2;
   }
 

@@ -328,4 +328,16 @@ void fp8_memory(Model& model, const Dataflow& flow, const std::vector<Fp8Layer>&
   Fp8Memory(model, flow, layers).run();
 }
 
+void half_program_memory(Model& m) {
+  memory::Curve& c = *m.memory;
+  Block* largest = nullptr;
+  for (Block& b : c.blocks) {
+    if (b.kind == Kind::kResident || b.of_parameters) continue;
+    b.bytes /= 2;
+    if (largest == nullptr || b.bytes > largest->bytes) largest = &b;
+  }
+  if (largest != nullptr) largest->bytes += c.parameter_bytes / 2;
+  memory::recompute(c);
+}
+
 }  // namespace foretrace::whatif

@@ -244,7 +244,8 @@ void insert_work(Model& m, Draft& draft, Place& at, std::string name, const work
   at = draft.insert(kernel);
 }
 
-void join_rows(Model& m, Draft& draft, const std::vector<const Row*>& rows, work::Work becomes, Selection& gone) {
+void join_rows(Model& m, Draft& draft, const std::vector<const Row*>& rows, work::Work becomes, Selection& gone,
+               double most) {
   double measured = 0;
   double apart = 0;
   for (const Row* r : rows) {
@@ -255,7 +256,7 @@ void join_rows(Model& m, Draft& draft, const std::vector<const Row*>& rows, work
   const hardware::Cost together = predict(becomes, m.device);
   if (!together.known || apart <= 0) return;
   for (std::size_t i = 1; i < rows.size(); ++i) gone.insert(gone.end(), rows[i]->tasks.begin(), rows[i]->tasks.end());
-  set_row(m, draft, *rows.front(), measured * std::min(1.0, together.ns / apart), becomes, graph::Origin::kModelled);
+  set_row(m, draft, *rows.front(), measured * std::min(most, together.ns / apart), becomes, graph::Origin::kModelled);
 }
 
 }  // namespace foretrace::whatif

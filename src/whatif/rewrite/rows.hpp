@@ -46,7 +46,8 @@ void replace_rows(Model& model, Draft& draft, const std::vector<const Row*>& row
 void insert_work(Model& model, Draft& draft, Place& at, std::string name, const work::Work& work, NewKernel kernel);
 
 /// The first row does `becomes`, the work of all of them: its time is theirs, scaled as the models say of joined and
-/// separate work. The tasks of the others are added to `gone`. Nothing happens where the models know neither.
-void join_rows(Model& model, Draft& draft, const std::vector<const Row*>& rows, work::Work becomes, Selection& gone);
+/// separate work, `most` times theirs at the most. The tasks of the others are added to `gone`. Nothing happens where the models know neither.
+void join_rows(Model& model, Draft& draft, const std::vector<const Row*>& rows, work::Work becomes, Selection& gone,
+               double most = 1);
 
 }  // namespace foretrace::whatif

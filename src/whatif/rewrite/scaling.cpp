@@ -39,7 +39,9 @@ bool works_on_samples(Phase phase) { return phase != Phase::kOptimizer && phase 
 
 bool moves_samples(const Model& m, std::uint32_t task) {
   const Graph& g = m.graph;
-  for (const std::string_view mark : {"SendRecv", "AllToAll", "alltoall", "all_to_all"}) {
+  // The last three are what a sharding put there.
+  for (const std::string_view mark : {"SendRecv", "AllToAll", "alltoall", "all_to_all",
+                                      "tensor parallel:", "context parallel:", "expert parallel:"}) {
     if (g.task_name(task).find(mark) != std::string_view::npos) return true;
   }
   if (m.trace == nullptr || !g.op[task].valid() || dimensions(*m.trace, g.op[task]) < 2) return false;

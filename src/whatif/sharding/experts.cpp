@@ -38,7 +38,8 @@ Experts layers_of(const Model& m, const Dataflow& flow) {
       }
       ExpertLayer& layer = out.layers.back();
       const Product& leader = out.products[first];
-      const bool same_input = p.input != kNone && leader.input != kNone && flow.content(p.input) == flow.content(leader.input);
+      const bool same_input =
+          p.input != kNone && leader.input != kNone && flow.content(p.input) == flow.content(leader.input);
       if (u == first || same_input) layer.first.push_back(u);
       layer.last = u;
       for (const std::uint32_t inner : between) out.inside[inner] = 1;
@@ -66,6 +67,27 @@ void scale(Work& w, double by) {
 
 bool holds(const memory::Block& b, double elements) {
   return memory::could_hold(b, saturated(elements * 2)) || memory::could_hold(b, saturated(elements * 4));
+}
+
+// Is a tensor as large as a weight that weight's copy or gradient? Where tokens happen to be as many as features, results have
+// its size, too: the operation that made it tells.
+bool of_weights(const ExpertDivision& d, std::uint32_t event, const Product& p) {
+  if (event == kNone) return true;
+  const trace::Trace& trace = *d.flow.trace;
+  const std::string_view name = trace.name(event);
+  const work::OpView op(trace, trace.events.args[event]);
+  const bool product = name == "aten::bmm" || name == "aten::matmul" || name == "aten::_grouped_mm";
+  if (product && d.flow.unit_of(event) != kNone) return false;  // its result
+  work::Shape shape;
+  if (product && op.tensor(0, 3) && op.tensor(1, 3)) {
+    shape = {op[0].shape()[0], op[0].shape()[1], op[1].shape()[2]};
+  } else if (name == "aten::empty_strided" || name == "aten::empty") {
+    shape = op.integers(0);
+  } else if (op.size() > 0 && op.tensor(0, 1)) {
+    shape = op[0].shape();
+  }
+  if (shape == work::Shape{p.experts, p.in, p.out}) return true;
+  return shape != work::Shape{p.experts, p.rows, p.in} && shape != work::Shape{p.experts, p.rows, p.out};
 }
 
 std::int64_t rounded(double bytes) {
@@ -104,7 +126,7 @@ Work ExpertDivision::divide(const Work& was, std::uint32_t unit) const {
     refresh(w);
     return w;
   }
-  const bool weight = p.known() && (w.of_parameters || w.elements == p.weight());
+  const bool weight = p.known() && (w.of_parameters || (w.elements == p.weight() && of_weights(*this, w.op_event, p)));
   if (weight) {
     scale(w, each);
   } else if (load != 1 && !w.of_parameters) {
@@ -116,7 +138,9 @@ Work ExpertDivision::divide(const Work& was, std::uint32_t unit) const {
 std::int64_t ExpertDivision::divide(const memory::Block& b, std::uint32_t unit) const {
   const Product& p = experts.products[unit];
   const auto bytes = static_cast<double>(b.bytes);
-  if (p.known() && holds(b, static_cast<double>(p.weight()))) return rounded(bytes / static_cast<double>(size));
+  const bool weight = p.known() && holds(b, static_cast<double>(p.weight()));
+  if (weight && (b.kind == memory::Kind::kGradient || of_weights(*this, b.op, p)))
+    return rounded(bytes / static_cast<double>(size));
   const bool of_tokens = !b.workspace && !b.of_parameters && b.kind != memory::Kind::kGradient;
   return of_tokens && load != 1 ? rounded(bytes * load) : b.bytes;
 }

@@ -17,10 +17,10 @@ struct ExpertLayer {
 };
 
 struct Experts {
-  std::vector<Product> products;   ///< by unit; known() only for those of experts
-  std::vector<char> inside;        ///< by unit: between the first products and the last of a layer
+  std::vector<Product> products;  ///< by unit; known() only for those of experts
+  std::vector<char> inside;       ///< by unit: between the first products and the last of a layer
   std::vector<ExpertLayer> layers;
-  std::int64_t count = 0;          ///< of a layer
+  std::int64_t count = 0;  ///< of a layer
 };
 
 /// Declined, with the reason, where no product of the step has experts side by side.
@@ -30,9 +30,9 @@ struct ExpertDivision {
   const Experts& experts;
   const Dataflow& flow;
   std::int64_t size = 1;
-  double load = 1;          ///< tokens of the fullest GPU's experts, as a multiple of the trace's
-  double samples = 1;       ///< Model::pass_samples
-  double uncertainty = 0;   ///< of log time of what the load decides
+  double load = 1;         ///< tokens of the fullest GPU's experts, as a multiple of the trace's
+  double samples = 1;      ///< Model::pass_samples
+  double uncertainty = 0;  ///< of log time of what the load decides
 
   [[nodiscard]] std::uint32_t unit_of(std::uint32_t event) const;
   [[nodiscard]] work::Work divide(const work::Work& work, std::uint32_t unit) const;

@@ -37,7 +37,9 @@ Result<std::unique_ptr<Group>> Group::make(Model& m, Draft& draft, const Paramet
                 "ask this of the step before it is compiled");
   FORETRACE_TRY_VOID(check_group(p));
   FORETRACE_TRY(Network network, chosen_network(m, p));
-  return std::unique_ptr<Group>(new Group(m, draft, std::move(network), static_cast<int>(p.number("size"))));
+  const int size = static_cast<int>(p.number("size"));
+  slow_down(draft, g, slowest_of(m, size));  // they meet in every layer
+  return std::unique_ptr<Group>(new Group(m, draft, std::move(network), size));
 }
 
 namespace {

@@ -13,9 +13,20 @@ namespace {
 using work::OpView;
 using work::Shape;
 
+// Shapes of parameters with three dimensions, as their gradients show them.
+std::set<Shape> stacked_parameters(const trace::Trace& trace) {
+  std::set<Shape> out;
+  for (std::size_t e = 0; e < trace.size(); ++e) {
+    if (trace.name(e) != "torch::autograd::AccumulateGrad") continue;
+    const OpView op(trace, trace.events.args[e]);
+    if (op.size() > 0 && op.tensor(0, 3) && op[0].shape().size() == 3) out.insert(op[0].shape());
+  }
+  return out;
+}
+
 // linear(x, weight[out, in]), addmm(bias, x, weight[in, out]), matmul and bmm by a tensor that is there before the step,
 // _grouped_mm(x, weights[experts, in, out], ends of groups).
-Product product_of(const Model& m, const Dataflow& flow, const Unit& u) {
+Product product_of(const Model& m, const Dataflow& flow, const Unit& u, const std::set<Shape>& stacked) {
   const bool linear = u.name == "aten::linear";
   const bool addmm = u.name == "aten::addmm";
   const bool grouped = u.name == "aten::_grouped_mm";
@@ -31,7 +42,9 @@ Product product_of(const Model& m, const Dataflow& flow, const Unit& u) {
   for (const Input& in : u.inputs) {
     if (in.argument == at) p.input = in.value;
     const bool weight = in.argument == at + 1;
-    if (plain && weight && flow.values[flow.content(in.value)].producer != kNone) return {};  // no parameter
+    // Where tokens happen to be as many as features, another tensor has a weight's shape.
+    if (plain && weight && !stacked.contains(w) && flow.values[flow.content(in.value)].producer != kNone)
+      return {};  // no parameter
   }
   p.experts = w.size() == 3 ? w[0] : 1;
   p.in = linear ? w[1] : w[w.size() - 2];
@@ -221,8 +234,9 @@ class Finder {
 }  // namespace
 
 std::vector<Product> weight_products(const Model& model, const Dataflow& flow) {
+  const std::set<Shape> stacked = stacked_parameters(*model.trace);
   std::vector<Product> products;
-  for (const Unit& u : flow.units) products.push_back(product_of(model, flow, u));
+  for (const Unit& u : flow.units) products.push_back(product_of(model, flow, u, stacked));
   return products;
 }
 

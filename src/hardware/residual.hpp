@@ -1,0 +1,47 @@
+#pragma once
+// The one residual of the cost model: log(measured / law) of any work on any GPU. What is known of it are the kernels that were
+// measured, and what the asker's own step took. Two residuals have in common, as the product of:
+//   the distance of their sizes           within a category, scaled by what each size matters (neighbours.hpp)
+//   precision, layout, pass and form      the correlation of the two categories (category_correlations.hpp)
+//   how the algorithm was chosen          autotuning is a shift, and shares nothing with a bad guess
+//   the device                            the correlation of two architectures (products.csv of transfer/)
+//
+//   Residual::Answer r = tables.residual().at(*kernel_features(work, device, tables), device);
+//   double us = features.law_us * std::exp(r.value);
+
+#include <optional>
+
+#include "hardware/cost_models.hpp"
+#include "hardware/cost_product.hpp"
+#include "hardware/kernel_features.hpp"
+#include "hardware/measured.hpp"
+
+namespace foretrace::hardware {
+
+class Residual {
+ public:
+  explicit Residual(const Tables& tables) : tables_(tables) {}
+
+  struct Answer {
+    double value = 0;
+    double sigma = 0;
+  };
+  /// Work of the asker's whose time is known.
+  struct Observation {
+    KernelFeatures features;
+    double us = 0;
+  };
+  /// Nothing where no kernel of the category was measured, or none of the observation's.
+  [[nodiscard]] std::optional<Answer> at(const KernelFeatures& asked, const Device& device,
+                                         const std::optional<Observation>& known = std::nullopt) const;
+  /// How much of a product's residual on one GPU shows on another.
+  [[nodiscard]] double correlation(ProductKind kind, const Device& from, const Device& to) const;
+
+ private:
+  struct Among;  // the measured kernels of a category
+  [[nodiscard]] std::optional<Among> among(const KernelFeatures& features, const Device& device) const;
+
+  const Tables& tables_;
+};
+
+}  // namespace foretrace::hardware

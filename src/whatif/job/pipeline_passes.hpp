@@ -1,0 +1,31 @@
+#pragma once
+// The forward and backward passes of one rank of a recorded pipeline, micro-batch by micro-batch: which tasks belong to each, and which
+// messages lie between them. Read off the order of launches.
+
+#include <cstdint>
+#include <vector>
+
+#include "foretrace/base/result.hpp"
+#include "foretrace/whatif/draft.hpp"
+#include "whatif/job/job_models.hpp"
+
+namespace foretrace::whatif {
+
+struct Pass {
+  bool backward = false;
+  Selection tasks;                  ///< of the CPU and the GPU, without messages
+  std::uint32_t first_gpu = kNone;  ///< in order of launch
+  std::uint32_t last_gpu = kNone;
+};
+
+struct PipelinePasses {
+  std::vector<Pass> passes;             ///< in the order in which they ran
+  std::vector<std::uint32_t> messages;  ///< tasks: kernels that send and receive, in order of launch
+  std::uint32_t micro_batches = 0;
+  bool forward_first = false;  ///< all forward passes before the first backward one
+};
+
+/// `sends_and_receives`: by event, those of this rank. Declined where the order is not that of one stage with plain passes.
+Result<PipelinePasses> find_passes(const graph::Graph& g, const std::vector<std::uint32_t>& sends_and_receives);
+
+}  // namespace foretrace::whatif

@@ -1,0 +1,14 @@
+#pragma once
+// The gradients of a recorded data-parallel job reduced in other buckets: what is ready when stays, the time of an all-reduce follows
+// those that were recorded.
+
+#include "foretrace/base/result.hpp"
+#include "foretrace/whatif/draft.hpp"
+#include "foretrace/whatif/model.hpp"
+
+namespace foretrace::whatif {
+
+/// One rank's part; the same on every rank. `bytes`: of a bucket.
+Status rebucket(Model& model, Draft& draft, std::int64_t bytes);
+
+}  // namespace foretrace::whatif
