@@ -52,7 +52,7 @@ OneGpu predict_one(const analysis::Baseline& baseline, const std::vector<whatif:
     out.declined = model.error().message;
     return out;
   }
-  Result<Parts> parts = parts_of(*model);
+  Result<Parts> parts = parts_of(*model, baseline.model);
   if (!parts) {
     out.declined = parts.error().message;
     return out;

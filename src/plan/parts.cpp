@@ -80,8 +80,8 @@ constexpr double byte_size(work::Dtype dtype) { return work::is_half(dtype) ? 2 
 
 class Reader {
  public:
-  Reader(const Model& m, std::vector<BlockOfLayers> blocks, const Borders& b)
-      : m_(m), g_(m.graph), blocks_(std::move(blocks)), b_(b), gpu_(without(false)), cpu_(without(true)) {
+  Reader(const Model& m, const Model& base, std::vector<BlockOfLayers> blocks, const Borders& b)
+      : m_(m), base_(base), g_(m.graph), blocks_(std::move(blocks)), b_(b), gpu_(without(false)), cpu_(without(true)) {
     out_.blocks = static_cast<int>(blocks_.size());
   }
 
@@ -207,14 +207,18 @@ class Reader {
     const Result<whatif::Gradients> found = whatif::find_gradients(m_);
     if (!found) return;
     out_.gradient_bytes = static_cast<double>(found->bytes_per_element);
-    if (m_.memory && m_.parameter_elements > 0 && m_.memory->parameter_bytes > 0) {
-      // Gradients have their parameters' type; memory shows what that is.
-      const double size = static_cast<double>(m_.memory->parameter_bytes) / static_cast<double>(m_.parameter_elements);
-      out_.gradient_bytes = size < 3 ? 2 : 4;
-    }
-    // Sizes the step has now over those of its trace: what a change divided it has divided alike.
     const double all = static_cast<double>(found->elements);
-    const double share = m_.parameter_elements > 0 && all > 0 ? static_cast<double>(m_.parameter_elements) / all : 1;
+    if (base_.memory && all > 0) {
+      double bytes = 0;
+      for (const memory::Block& k : base_.memory->blocks) {
+        if (k.kind == memory::Kind::kGradient) bytes += static_cast<double>(k.bytes);
+      }
+      // Between two and four bytes in each the nearer decides: some gradients are never seen.
+      if (bytes > 0) out_.gradient_bytes = bytes / all < 3 ? 2 : 4;
+    }
+    // What a change divided of the parameters it has divided alike.
+    const auto known = [](const Model& m) { return static_cast<double>(m.parameter_elements); };
+    const double share = known(base_) > 0 ? known(m_) / known(base_) : 1;
     double first_and_block = 0;
     double count = 0;
     double largest = 0;
@@ -254,8 +258,10 @@ class Reader {
   void memory() {
     const memory::Curve& c = *m_.memory;
     out_.memory = true;
-    out_.parameter_bytes = static_cast<double>(c.parameter_bytes);
-    out_.state_bytes = static_cast<double>(c.state_bytes);
+    const auto both = static_cast<double>(c.parameter_bytes + c.state_bytes);
+    const double elements = out_.first.parameters + out_.last.parameters + out_.blocks * out_.block.parameters;
+    out_.parameter_bytes = elements > 0 ? std::min(both, elements * out_.gradient_bytes) : static_cast<double>(c.parameter_bytes);
+    out_.state_bytes = both - out_.parameter_bytes;
     out_.other_bytes = static_cast<double>(std::max<std::int64_t>(0, c.start_bytes - c.parameter_bytes - c.state_bytes));
     const Ns block = asked_from(b_.first_block);
     const Ns behind = asked_from(b_.behind_blocks);
@@ -301,6 +307,7 @@ class Reader {
   }
 
   const Model& m_;
+  const Model& base_;  // the step before any change
   const Graph& g_;
   std::vector<BlockOfLayers> blocks_;
   Borders b_;
@@ -310,14 +317,14 @@ class Reader {
 
 }  // namespace
 
-Result<Parts> parts_of(const Model& m) {
+Result<Parts> parts_of(const Model& m, const Model& base) {
   if (std::none_of(m.graph.phase.begin(), m.graph.phase.end(), [](Phase p) { return p == Phase::kBackward; })) {
     return fail(ErrorCode::kDeclined, "the step computes no gradients: plans are of training steps");
   }
   std::vector<BlockOfLayers> blocks = main_blocks(m.graph);
   if (blocks.size() < 2) return fail(ErrorCode::kDeclined, "no block of layers repeats in this step");
   FORETRACE_TRY(const Borders borders, borders_of(m.graph, blocks));
-  return Reader(m, std::move(blocks), borders).read();
+  return Reader(m, base, std::move(blocks), borders).read();
 }
 
 }  // namespace foretrace::plan

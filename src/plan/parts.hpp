@@ -2,7 +2,7 @@
 // The parts of a step that a pipeline is put together from: what is in front of the repeated blocks (the embedding), one block,
 // what is behind them (norm, head, loss), and the update.
 //
-//   FORETRACE_TRY(const Parts parts, parts_of(model));      // of the traced step, or of one with changes in it
+//   FORETRACE_TRY(const Parts parts, parts_of(changed, traced));      // of a step with changes in it
 //   parts.block.forward;      // GPU time of one block's forward pass, with the collectives nothing hides
 //
 // GPU times are those of a simulation in which the CPU takes no time, CPU times of one in which the GPU takes none: a stage is
@@ -45,6 +45,7 @@ struct Parts {
 };
 
 /// Declined where no block repeats, or the step trains nothing.
-Result<Parts> parts_of(const whatif::Model& model);
+/// `base`: the step before any change; the same model where there is none.
+Result<Parts> parts_of(const whatif::Model& model, const whatif::Model& base);
 
 }  // namespace foretrace::plan
