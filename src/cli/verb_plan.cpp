@@ -51,7 +51,8 @@ std::vector<Option> plan_model_options() {
   using enum ValueType;
   return {
       option(kInteger, "layers", "L", "as many as the trace has", "blocks of the real model").at_least(1).at_most(4096),
-      option(kNumber, "global-batch", "B", "the trace's on every replica", "samples in a step of the whole job").at_least(1),
+      option(kNumber, "global-batch", "B", "the trace's on every replica", "samples in a step of the whole job")
+          .at_least(1),
       option(kText, "gpu", "NAME|FILE", "the trace's", "another GPU").suggesting(device_names()),
       option(kNumber, "usd-per-hour", "X", "the GPU's usual price", "of one GPU").at_least(0),
   };
@@ -63,7 +64,8 @@ Result<Answer> run_plan(const Request& request) {
   const Values& values = request.values;
   plan::SearchOptions search{.gpus = *values.integer("gpus"), .progress = request.load.progress};
   if (search.gpus > whatif::kMostWorkers) {
-    return fail(ErrorCode::kUsage, fmt::format("{} GPUs are more than the limit of {}", search.gpus, whatif::kMostWorkers));
+    return fail(ErrorCode::kUsage,
+                fmt::format("{} GPUs are more than the limit of {}", search.gpus, whatif::kMostWorkers));
   }
   FORETRACE_TRY(const plan::PlanOptions options, plan_options(values));
   FORETRACE_TRY(const OpenBaseline open, open_baseline(request, values.argument("TRACE")));
@@ -79,22 +81,23 @@ Result<Answer> run_plan(const Request& request) {
 
 Verb plan_verb() {
   using enum ValueType;
-  return {
-      .name = "plan",
-      .about = "how to train on many GPUs: the fastest plan that fits",
-      .details = "Tries tensor, pipeline and data parallel with schedules, recomputation, micro-batches and ZeRO stages "
-                 "on a job of N GPUs, from the step of one. `scale --plan` predicts one of them.",
-      .arguments = {{"TRACE", "a trace file of one GPU, or - for standard input"}},
-      .options = std::vector<Option>{option(kInteger, "gpus", "N", "8", "GPUs of the job").at_least(1)} +
-                 network_options() + plan_model_options() +
-                 std::vector<Option>{memory_option(),
-                                     option(kNumber, "tokens", "N", "", "training ends behind so many tokens").at_least(1)},
-      .examples = {{"foretrace plan trace.json.gz --gpus 512 --fabric DGX-H100 --layers 80 --global-batch 1024",
-                    "the real model has 80 blocks"},
-                   {"foretrace plan trace.json.gz --gpus 64 --fabric DGX-H100 --memory-gb 40 --tokens 1e12",
-                    "with less memory, and days to a trillion tokens"}},
-      .shares = kPrediction,
-      .run = run_plan};
+  return {.name = "plan",
+          .about = "how to train on many GPUs: the fastest plan that fits",
+          .details =
+              "Tries tensor, pipeline and data parallel with schedules, recomputation, micro-batches and ZeRO stages "
+              "on a job of N GPUs, from the step of one. `scale --plan` predicts one of them.",
+          .arguments = {{"TRACE", "a trace file of one GPU, or - for standard input"}},
+          .options = std::vector<Option>{option(kInteger, "gpus", "N", "8", "GPUs of the job").at_least(1)} +
+                     network_options() + plan_model_options() +
+                     std::vector<Option>{
+                         memory_option(),
+                         option(kNumber, "tokens", "N", "", "training ends behind so many tokens").at_least(1)},
+          .examples = {{"foretrace plan trace.json.gz --gpus 512 --fabric DGX-H100 --layers 80 --global-batch 1024",
+                        "the real model has 80 blocks"},
+                       {"foretrace plan trace.json.gz --gpus 64 --fabric DGX-H100 --memory-gb 40 --tokens 1e12",
+                        "with less memory, and days to a trillion tokens"}},
+          .shares = kPrediction,
+          .run = run_plan};
 }
 
 }  // namespace foretrace::cli

@@ -56,7 +56,11 @@ double size_of(const std::string& dtype, double otherwise) {
 class Composer {
  public:
   Composer(const Job& job, Groups& groups, PipelineSchedule schedule)
-      : job_(job), plan_(job.plan), p_(job.parts), groups_(groups), schedule_(std::move(schedule)),
+      : job_(job),
+        plan_(job.plan),
+        p_(job.parts),
+        groups_(groups),
+        schedule_(std::move(schedule)),
         stages_(cut(job.layers, schedule_.stages())),
         replicas_(std::int64_t{plan_.dp} * plan_.cp),
         shard_(plan_.shard > 0 ? plan_.shard : plan_.dp * plan_.cp) {}
@@ -110,8 +114,8 @@ class Composer {
       // All but the first add their gradients to what is there.
       const double share = 1.0 - 1.0 / job_.microbatches;
       const double tensors = sum([](const Part& p) { return p.tensors; });
-      const double add = share * (3 * gradient_size_ * stage_parameters(s) / job_.streaming +
-                                  tensors * static_cast<double>(job_.gap));
+      const double add =
+          share * (3 * gradient_size_ * stage_parameters(s) / job_.streaming + tensors * static_cast<double>(job_.gap));
       const double add_cpu = share * tensors * static_cast<double>(job_.launch);
       backward += add;
       weight += add;
@@ -124,7 +128,8 @@ class Composer {
       const double before = forward + backward;
       forward = with_gathers(forward, gather, s.blocks);
       backward = with_gathers(backward, gather, s.blocks);
-      out_.exposed_gradients += rounded((forward + backward - before) * job_.microbatches / static_cast<double>(stages_.size()));
+      out_.exposed_gradients +=
+          rounded((forward + backward - before) * job_.microbatches / static_cast<double>(stages_.size()));
     }
     c.forward = rounded(forward);
     c.backward = rounded(backward);
@@ -210,7 +215,8 @@ class Composer {
     }
     // The last block's own gradients are reduced behind everything.
     const double pieces = std::max(1, blocks + 1);
-    return std::max<Ns>(all - rounded(static_cast<double>(window) * (1 - 1 / pieces)), rounded(static_cast<double>(all) / pieces));
+    return std::max<Ns>(all - rounded(static_cast<double>(window) * (1 - 1 / pieces)),
+                        rounded(static_cast<double>(all) / pieces));
   }
 
   void exposures(std::uint32_t slowest) {
@@ -245,9 +251,8 @@ class Composer {
     const double kept = master_ ? mine * kKeptInFp32 * kFp32 : share * p_.state_bytes;
     const double states = kept / (plan_.zero > 0 && divides ? parts_ : 1);
     double gradients = mine * gradient_size_ / (plan_.zero > 1 && divides ? parts_ : 1);
-    const double gathered = plan_.zero == 3 && divides
-                                ? 2 * p_.block.parameters * size_of(plan_.param_dtype, parameter_size())
-                                : 0;
+    const double gathered =
+        plan_.zero == 3 && divides ? 2 * p_.block.parameters * size_of(plan_.param_dtype, parameter_size()) : 0;
     // Once the first micro-batch is back its gradients stay; the next ones are made beside them and added.
     const double in_flight = std::accumulate(held.begin(), held.end(), 0.0);
     const double passes = static_cast<double>(job_.microbatches) * schedule_.shape.chunks;
@@ -292,7 +297,7 @@ class Composer {
   bool master_ = plan_.master && p_.gradient_bytes < kFp32;
   double gradient_size_ = master_ ? kFp32 : p_.gradient_bytes;
   double parts_ = static_cast<double>(shard_);  // that parameters, gradients or states are divided into
-  std::vector<Ns> reduced_;  // by rank
+  std::vector<Ns> reduced_;                     // by rank
   Composition out_;
 };
 

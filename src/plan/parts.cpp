@@ -43,7 +43,8 @@ struct Borders {
                 first_block_back = kNone, update = kNone, end = kNone;
   [[nodiscard]] bool ascending() const {
     return begin <= first_block && first_block < behind_blocks && behind_blocks <= backward &&
-           backward <= last_block_back && last_block_back <= first_block_back && first_block_back < update && update < end;
+           backward <= last_block_back && last_block_back <= first_block_back && first_block_back < update &&
+           update < end;
   }
 };
 
@@ -71,7 +72,8 @@ Result<Borders> borders_of(const Graph& g, const std::vector<BlockOfLayers>& blo
   if (b.behind_blocks != kNone) b.backward = std::min(first_of(b.behind_blocks, Phase::kBackward), b.last_block_back);
   b.update = first_of(std::min(b.first_block_back, b.end), Phase::kOptimizer);
   if (!b.ascending()) {
-    return fail(ErrorCode::kDeclined, "forward, backward and update of the repeated blocks do not follow each other on one stream");
+    return fail(ErrorCode::kDeclined,
+                "forward, backward and update of the repeated blocks do not follow each other on one stream");
   }
   return b;
 }
@@ -113,8 +115,12 @@ class Reader {
     if (t >= b_.end) return g_.last.valid() ? cpu_[g_.last.index()] : 0;
     return cpu_[g_.launch[t].index()];
   }
-  [[nodiscard]] Ns gpu(std::uint32_t from, std::uint32_t to) const { return std::max<Ns>(0, gpu_at(to) - gpu_at(from)); }
-  [[nodiscard]] Ns cpu(std::uint32_t from, std::uint32_t to) const { return std::max<Ns>(0, cpu_at(to) - cpu_at(from)); }
+  [[nodiscard]] Ns gpu(std::uint32_t from, std::uint32_t to) const {
+    return std::max<Ns>(0, gpu_at(to) - gpu_at(from));
+  }
+  [[nodiscard]] Ns cpu(std::uint32_t from, std::uint32_t to) const {
+    return std::max<Ns>(0, cpu_at(to) - cpu_at(from));
+  }
 
   void times() {
     const Ns n = out_.blocks;
@@ -168,7 +174,8 @@ class Reader {
         add(o.part->weight_cpu, launched);
       }
       if (forward && product != nullptr && o.part == &out_.last) {
-        const double elements = static_cast<double>(product->batch) * static_cast<double>(product->m) * static_cast<double>(product->n);
+        const double elements =
+            static_cast<double>(product->batch) * static_cast<double>(product->m) * static_cast<double>(product->n);
         out_.output = std::max(out_.output, elements * byte_size(w->out_dtype));
       }
       if (counted[m_.works.row_of(t)] || w->flops <= 0 || !is_product(*w)) continue;
@@ -243,8 +250,9 @@ class Reader {
 
   // When the outermost operation of a task began, on the trace's clock.
   [[nodiscard]] Ns asked(std::uint32_t t) const {
-    const EventId event = g_.op[t].valid() ? EventId{m_.chains->outermost(g_.op[t].value)}
-                          : g_.launch[t].valid() ? g_.event[g_.launch[t].index()] : EventId{};
+    const EventId event = g_.op[t].valid()       ? EventId{m_.chains->outermost(g_.op[t].value)}
+                          : g_.launch[t].valid() ? g_.event[g_.launch[t].index()]
+                                                 : EventId{};
     return event.valid() ? m_.trace->events.start[event.index()] : 0;
   }
   [[nodiscard]] Ns asked_from(std::uint32_t t) const {
@@ -260,9 +268,11 @@ class Reader {
     out_.memory = true;
     const auto both = static_cast<double>(c.parameter_bytes + c.state_bytes);
     const double elements = out_.first.parameters + out_.last.parameters + out_.blocks * out_.block.parameters;
-    out_.parameter_bytes = elements > 0 ? std::min(both, elements * out_.gradient_bytes) : static_cast<double>(c.parameter_bytes);
+    out_.parameter_bytes =
+        elements > 0 ? std::min(both, elements * out_.gradient_bytes) : static_cast<double>(c.parameter_bytes);
     out_.state_bytes = both - out_.parameter_bytes;
-    out_.other_bytes = static_cast<double>(std::max<std::int64_t>(0, c.start_bytes - c.parameter_bytes - c.state_bytes));
+    out_.other_bytes =
+        static_cast<double>(std::max<std::int64_t>(0, c.start_bytes - c.parameter_bytes - c.state_bytes));
     const Ns block = asked_from(b_.first_block);
     const Ns behind = asked_from(b_.behind_blocks);
     const Ns back = asked_from(b_.last_block_back);
@@ -292,7 +302,8 @@ class Reader {
   }
 
   template <class Place>
-  void most_transient(const memory::Curve& c, std::vector<std::pair<std::uint32_t, double>> changes, const Place& place) {
+  void most_transient(const memory::Curve& c, std::vector<std::pair<std::uint32_t, double>> changes,
+                      const Place& place) {
     std::stable_sort(changes.begin(), changes.end(), [](const auto& a, const auto& b) {
       return a.first != b.first ? a.first < b.first : a.second < b.second;
     });
