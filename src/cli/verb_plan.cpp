@@ -5,6 +5,7 @@
 #include "cli/plans.hpp"
 #include "cli/verbs.hpp"
 #include "report/plan.hpp"
+#include "report/plan_settings.hpp"
 #include "search/communication.hpp"
 
 namespace foretrace::cli {
@@ -23,6 +24,21 @@ Result<plan::PlanOptions> plan_options(const Values& values) {
   }
   return o;
 }
+
+namespace {
+
+// The report, or the best plan as settings of the trainer that --plan-out names.
+Result<Answer> answer_of(const Request& request, const plan::PlanReport& r) {
+  const int code = r.plans.empty() ? kDeclined : kDone;
+  const std::optional<std::string> trainer = request.values.text("plan-out");
+  if (trainer && !r.plans.empty()) {
+    FORETRACE_TRY(std::string settings, report::settings_for(*trainer, r.plans.front(), r.figures));
+    return Answer{std::move(settings), code};
+  }
+  return Answer{request.json ? report::to_json(r) : report::to_text(r, request.style), code};
+}
+
+}  // namespace
 
 Result<Answer> answer_plans(const Request& request, const std::vector<std::string>& texts) {
   std::vector<plan::Plan> plans;
@@ -43,8 +59,7 @@ Result<Answer> answer_plans(const Request& request, const std::vector<std::strin
     (made.declined.empty() ? r.plans : r.declined).push_back(std::move(made));
   }
   r.tried = plans.size();
-  return Answer{request.json ? report::to_json(r) : report::to_text(r, request.style),
-                r.plans.empty() ? kDeclined : kDone};
+  return answer_of(request, r);
 }
 
 std::vector<Option> plan_model_options() {
@@ -55,6 +70,8 @@ std::vector<Option> plan_model_options() {
           .at_least(1),
       option(kText, "gpu", "NAME|FILE", "the trace's", "another GPU").suggesting(device_names()),
       option(kNumber, "usd-per-hour", "X", "the GPU's usual price", "of one GPU").at_least(0),
+      option(kText, "plan-out", "TRAINER", "", "the best plan as this trainer's settings instead of the answer")
+          .one_of(report::trainers()),
   };
 }
 
@@ -73,8 +90,7 @@ Result<Answer> run_plan(const Request& request) {
   FORETRACE_TRY(plan::Planner planner, plan::Planner::make(open.baseline, options));
   plan::PlanReport r = plan::search_plans(planner, search);
   r.tokens_wanted = values.number("tokens");
-  return Answer{request.json ? report::to_json(r) : report::to_text(r, request.style),
-                r.plans.empty() ? kDeclined : kDone};
+  return answer_of(request, r);
 }
 
 }  // namespace

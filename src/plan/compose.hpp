@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "foretrace/plan/plan.hpp"
 #include "plan/groups.hpp"
 #include "plan/parts.hpp"
+#include "plan/plan.hpp"
 
 namespace foretrace::plan {
 

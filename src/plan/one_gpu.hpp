@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/plan/plan.hpp"
 #include "plan/groups.hpp"
 #include "plan/parts.hpp"
+#include "plan/plan.hpp"
 
 namespace foretrace::plan {
 

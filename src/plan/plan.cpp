@@ -1,6 +1,6 @@
 // Plans as text.
 
-#include "foretrace/plan/plan.hpp"
+#include "plan/plan.hpp"
 
 #include <fmt/format.h>
 

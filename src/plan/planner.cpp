@@ -5,9 +5,9 @@
 #include <map>
 
 #include "foretrace/analysis/summary.hpp"
-#include "foretrace/plan/plan.hpp"
 #include "plan/compose.hpp"
 #include "plan/one_gpu.hpp"
+#include "plan/plan.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/predict/predictor.hpp"
 

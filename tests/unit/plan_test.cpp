@@ -1,6 +1,6 @@
 // Plans: their text, what they are worth against the step they come from, and laws that hold for any of them.
 
-#include "foretrace/plan/plan.hpp"
+#include "plan/plan.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
