@@ -25,6 +25,7 @@ UNCHANGED_PCT = 1.0
 # What a switch stands for, by its value: the changes a step with it has. A fused update has no use for lists of tensors.
 HAS: dict[str, dict[object, list[str]]] = {
     "amp": {"fp16": ["amp", "amp:dtype=bf16"], "bf16": ["amp:dtype=bf16", "amp"]},
+    "weights": {"bf16": ["amp:dtype=bf16", "amp"]},
     "tf32": {1: ["tf32"]},
     "opt": {"fused": ["fused-optimizer", "foreach-optimizer"], "foreach": ["foreach-optimizer"]},
     "attn": {"sdpa": ["flash-attention"]},

@@ -195,7 +195,8 @@ def name_layers(model: nn.Module) -> None:
     """A range around the forward of every module without children, which tells the trace which layer a kernel is of."""
     for name, module in model.named_modules():
         if name and next(module.children(), None) is None:
-            label, ranges = f"layer:{name}|{type(module).__name__}", []
+            label = f"layer:{name}|{type(module).__name__}"
+            ranges: list[Any] = []
             module.register_forward_pre_hook(
                 lambda _m, _i, label=label, ranges=ranges: ranges.append(torch.autograd.profiler.record_function(label).__enter__()))
             module.register_forward_hook(lambda _m, _i, _o, ranges=ranges: ranges.pop().__exit__(None, None, None))
@@ -230,7 +231,10 @@ def measure(name: str, shape: Shape, device: str, out: Path) -> dict[str, Any]:
         step()
         times.append(1e3 * (time.perf_counter() - begin))
     times.sort()
-    row = {"model": name, "variant": "base", "bs": shape.batch, "median_ms": statistics.median(times), "p10_ms": times[1], "p90_ms": times[-2],
+    switches = {"opt": "fused", "tf32": 0, "attn": "sdpa", "optimizer": "adamw", "weights" if shape.weights == "pure" else "amp": "bf16"}
+    if shape.recompute:
+        switches["ckpt"] = "plain"
+    row = {"model": name, "variant": "base", "bs": shape.batch, "switches": switches, "median_ms": statistics.median(times), "p10_ms": times[1], "p90_ms": times[-2],
            "n": STEPS, "params": sum(p.numel() for p in model.parameters()), "shape": asdict(shape),
            "peak_bytes": torch.cuda.max_memory_allocated() if device == "cuda" else None}
     return row | {"trace": record(model, step, out / f"{name}.json.gz").name}
