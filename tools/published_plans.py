@@ -57,6 +57,9 @@ def plan_of(row: dict) -> str:
         parts.append("recompute=full")
     elif "selective" in row["recompute"]:
         parts.append("recompute=selective")
+    # Megatron and its kin keep FP32 weights, gradients and moments; FSDP with a policy of its own keeps what the source says.
+    if any(name in row["framework"] for name in ("Megatron", "NeMo", "nanotron")):
+        parts.append("master=fp32")
     return ",".join(parts)
 
 

@@ -27,7 +27,6 @@
 #include "foretrace/host/unprofiled.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/overview/overview.hpp"
-#include "foretrace/plan/plan.hpp"
 #include "foretrace/ranks/job.hpp"
 #include "foretrace/report/export.hpp"
 #include "foretrace/report/report.hpp"

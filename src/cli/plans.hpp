@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/verb.hpp"
-#include "foretrace/plan/plan.hpp"
+#include "plan/plan.hpp"
 
 namespace foretrace::cli {
 

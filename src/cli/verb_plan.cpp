@@ -5,6 +5,7 @@
 #include "cli/plans.hpp"
 #include "cli/verbs.hpp"
 #include "report/plan.hpp"
+#include "report/plan_settings.hpp"
 #include "search/communication.hpp"
 
 namespace foretrace::cli {
@@ -23,6 +24,21 @@ Result<plan::PlanOptions> plan_options(const Values& values) {
   }
   return o;
 }
+
+namespace {
+
+// The report, or the best plan as settings of the trainer that --plan-out names.
+Result<Answer> answer_of(const Request& request, const plan::PlanReport& r) {
+  const int code = r.plans.empty() ? kDeclined : kDone;
+  const std::optional<std::string> trainer = request.values.text("plan-out");
+  if (trainer && !r.plans.empty()) {
+    FORETRACE_TRY(std::string settings, report::settings_for(*trainer, r.plans.front(), r.figures));
+    return Answer{std::move(settings), code};
+  }
+  return Answer{request.json ? report::to_json(r) : report::to_text(r, request.style), code};
+}
+
+}  // namespace
 
 Result<Answer> answer_plans(const Request& request, const std::vector<std::string>& texts) {
   std::vector<plan::Plan> plans;
@@ -43,17 +59,19 @@ Result<Answer> answer_plans(const Request& request, const std::vector<std::strin
     (made.declined.empty() ? r.plans : r.declined).push_back(std::move(made));
   }
   r.tried = plans.size();
-  return Answer{request.json ? report::to_json(r) : report::to_text(r, request.style),
-                r.plans.empty() ? kDeclined : kDone};
+  return answer_of(request, r);
 }
 
 std::vector<Option> plan_model_options() {
   using enum ValueType;
   return {
       option(kInteger, "layers", "L", "as many as the trace has", "blocks of the real model").at_least(1).at_most(4096),
-      option(kNumber, "global-batch", "B", "the trace's on every replica", "samples in a step of the whole job").at_least(1),
+      option(kNumber, "global-batch", "B", "the trace's on every replica", "samples in a step of the whole job")
+          .at_least(1),
       option(kText, "gpu", "NAME|FILE", "the trace's", "another GPU").suggesting(device_names()),
       option(kNumber, "usd-per-hour", "X", "the GPU's usual price", "of one GPU").at_least(0),
+      option(kText, "plan-out", "TRAINER", "", "the best plan as this trainer's settings instead of the answer")
+          .one_of(report::trainers()),
   };
 }
 
@@ -63,7 +81,8 @@ Result<Answer> run_plan(const Request& request) {
   const Values& values = request.values;
   plan::SearchOptions search{.gpus = *values.integer("gpus"), .progress = request.load.progress};
   if (search.gpus > whatif::kMostWorkers) {
-    return fail(ErrorCode::kUsage, fmt::format("{} GPUs are more than the limit of {}", search.gpus, whatif::kMostWorkers));
+    return fail(ErrorCode::kUsage,
+                fmt::format("{} GPUs are more than the limit of {}", search.gpus, whatif::kMostWorkers));
   }
   FORETRACE_TRY(const plan::PlanOptions options, plan_options(values));
   FORETRACE_TRY(const OpenBaseline open, open_baseline(request, values.argument("TRACE")));
@@ -71,30 +90,30 @@ Result<Answer> run_plan(const Request& request) {
   FORETRACE_TRY(plan::Planner planner, plan::Planner::make(open.baseline, options));
   plan::PlanReport r = plan::search_plans(planner, search);
   r.tokens_wanted = values.number("tokens");
-  return Answer{request.json ? report::to_json(r) : report::to_text(r, request.style),
-                r.plans.empty() ? kDeclined : kDone};
+  return answer_of(request, r);
 }
 
 }  // namespace
 
 Verb plan_verb() {
   using enum ValueType;
-  return {
-      .name = "plan",
-      .about = "how to train on many GPUs: the fastest plan that fits",
-      .details = "Tries tensor, pipeline and data parallel with schedules, recomputation, micro-batches and ZeRO stages "
-                 "on a job of N GPUs, from the step of one. `scale --plan` predicts one of them.",
-      .arguments = {{"TRACE", "a trace file of one GPU, or - for standard input"}},
-      .options = std::vector<Option>{option(kInteger, "gpus", "N", "8", "GPUs of the job").at_least(1)} +
-                 network_options() + plan_model_options() +
-                 std::vector<Option>{memory_option(),
-                                     option(kNumber, "tokens", "N", "", "training ends behind so many tokens").at_least(1)},
-      .examples = {{"foretrace plan trace.json.gz --gpus 512 --fabric DGX-H100 --layers 80 --global-batch 1024",
-                    "the real model has 80 blocks"},
-                   {"foretrace plan trace.json.gz --gpus 64 --fabric DGX-H100 --memory-gb 40 --tokens 1e12",
-                    "with less memory, and days to a trillion tokens"}},
-      .shares = kPrediction,
-      .run = run_plan};
+  return {.name = "plan",
+          .about = "how to train on many GPUs: the fastest plan that fits",
+          .details =
+              "Tries tensor, pipeline and data parallel with schedules, recomputation, micro-batches and ZeRO stages "
+              "on a job of N GPUs, from the step of one. `scale --plan` predicts one of them.",
+          .arguments = {{"TRACE", "a trace file of one GPU, or - for standard input"}},
+          .options = std::vector<Option>{option(kInteger, "gpus", "N", "8", "GPUs of the job").at_least(1)} +
+                     network_options() + plan_model_options() +
+                     std::vector<Option>{
+                         memory_option(),
+                         option(kNumber, "tokens", "N", "", "training ends behind so many tokens").at_least(1)},
+          .examples = {{"foretrace plan trace.json.gz --gpus 512 --fabric DGX-H100 --layers 80 --global-batch 1024",
+                        "the real model has 80 blocks"},
+                       {"foretrace plan trace.json.gz --gpus 64 --fabric DGX-H100 --memory-gb 40 --tokens 1e12",
+                        "with less memory, and days to a trillion tokens"}},
+          .shares = kPrediction,
+          .run = run_plan};
 }
 
 }  // namespace foretrace::cli

@@ -95,7 +95,8 @@ Verb scale_verb() {
       .options =
           std::vector<Option>{
               option(ValueType::kText, "workers", "N,…", "2,4,8,16", "numbers of workers, 1 to 16384").letter_is('w'),
-              option(ValueType::kText, "plan", "PLAN", "", "tp=2,pp=4,dp=8,…: GPUs that divide the model; may be repeated")
+              option(ValueType::kText, "plan", "PLAN", "",
+                     "tp=2,pp=4,dp=8,…: GPUs that divide the model; may be repeated")
                   .repeated()} +
           network_options() + scheme_options() + plan_model_options(),
       .examples = {{"foretrace scale trace.json.gz --workers 8,64,512 --fabric DGX-H100", "up to 64 nodes"},

@@ -15,6 +15,12 @@ using hardware::Collective;
 using simulate::ActionKind;
 using simulate::PipelineSchedule;
 
+constexpr double kFp32 = 4;
+// Adam reads a gradient, the weight and two moments and writes all but the gradient: 7 values. With copies in FP32 it writes the
+// half-precision weight too.
+constexpr double kAdamValues = 7;
+constexpr double kKeptInFp32 = 3;  // the weight and two moments
+
 Ns rounded(double ns) { return static_cast<Ns>(std::llround(ns)); }
 
 // What one stage holds of the model.
@@ -50,7 +56,11 @@ double size_of(const std::string& dtype, double otherwise) {
 class Composer {
  public:
   Composer(const Job& job, Groups& groups, PipelineSchedule schedule)
-      : job_(job), plan_(job.plan), p_(job.parts), groups_(groups), schedule_(std::move(schedule)),
+      : job_(job),
+        plan_(job.plan),
+        p_(job.parts),
+        groups_(groups),
+        schedule_(std::move(schedule)),
         stages_(cut(job.layers, schedule_.stages())),
         replicas_(std::int64_t{plan_.dp} * plan_.cp),
         shard_(plan_.shard > 0 ? plan_.shard : plan_.dp * plan_.cp) {}
@@ -104,8 +114,8 @@ class Composer {
       // All but the first add their gradients to what is there.
       const double share = 1.0 - 1.0 / job_.microbatches;
       const double tensors = sum([](const Part& p) { return p.tensors; });
-      const double add = share * (3 * p_.gradient_bytes * stage_parameters(s) / job_.streaming +
-                                  tensors * static_cast<double>(job_.gap));
+      const double add =
+          share * (3 * gradient_size_ * stage_parameters(s) / job_.streaming + tensors * static_cast<double>(job_.gap));
       const double add_cpu = share * tensors * static_cast<double>(job_.launch);
       backward += add;
       weight += add;
@@ -118,7 +128,8 @@ class Composer {
       const double before = forward + backward;
       forward = with_gathers(forward, gather, s.blocks);
       backward = with_gathers(backward, gather, s.blocks);
-      out_.exposed_gradients += rounded((forward + backward - before) * job_.microbatches / static_cast<double>(stages_.size()));
+      out_.exposed_gradients +=
+          rounded((forward + backward - before) * job_.microbatches / static_cast<double>(stages_.size()));
     }
     c.forward = rounded(forward);
     c.backward = rounded(backward);
@@ -155,11 +166,12 @@ class Composer {
     const double all_tensors = total(p_.blocks, [](const Part& p) { return p.tensors; });
     const double shares = plan_.zero > 0 && plan_.reduce ? parts_ : 1;
     double update = all > 0 ? static_cast<double>(p_.update) * mine / all / shares : 0;
+    if (master_) update *= (kAdamValues * kFp32 + p_.gradient_bytes) / (kAdamValues * p_.gradient_bytes);
     double update_cpu = all_tensors > 0 ? static_cast<double>(p_.update_cpu) * tensors / all_tensors : 0;
-    if (copies_gradients()) update += 2 * p_.gradient_bytes * mine / job_.streaming;
+    if (copies_gradients()) update += 2 * gradient_size_ * mine / job_.streaming;
     if (plan_.pp > 1) {
       // Gradients are divided by the number of micro-batches, one kernel for each.
-      update += 2 * p_.gradient_bytes * mine / job_.streaming;
+      update += 2 * gradient_size_ * mine / job_.streaming;
       update_cpu += tensors * static_cast<double>(job_.launch);
     }
     Ns gather = 0;
@@ -187,7 +199,7 @@ class Composer {
     int blocks = 0;
     for (std::uint32_t c = 0; c < schedule_.shape.chunks; ++c) blocks += stages_[schedule_.stage_of(rank, c)].blocks;
     const double experts = job_.expert_share * p_.block.parameters * blocks;
-    const double size = size_of(plan_.reduce_dtype, p_.gradient_bytes);
+    const double size = size_of(plan_.reduce_dtype, gradient_size_);
     const Collective kind = plan_.zero > 0 ? Collective::kReduceScatter : Collective::kAllReduce;
     Ns all = group(kind, (elements - experts) * size, plan_.zero > 0 ? shard_ : replicas_, plan_.tp);
     if (plan_.zero > 0 && shard_ < replicas_) {
@@ -203,7 +215,8 @@ class Composer {
     }
     // The last block's own gradients are reduced behind everything.
     const double pieces = std::max(1, blocks + 1);
-    return std::max<Ns>(all - rounded(static_cast<double>(window) * (1 - 1 / pieces)), rounded(static_cast<double>(all) / pieces));
+    return std::max<Ns>(all - rounded(static_cast<double>(window) * (1 - 1 / pieces)),
+                        rounded(static_cast<double>(all) / pieces));
   }
 
   void exposures(std::uint32_t slowest) {
@@ -235,21 +248,28 @@ class Composer {
     const double share = all > 0 ? mine / all : 1;
     const bool divides = plan_.reduce && shard_ > 1;
     const double parameters = share * p_.parameter_bytes / (plan_.zero == 3 && divides ? parts_ : 1);
-    const double states = share * p_.state_bytes / (plan_.zero > 0 && divides ? parts_ : 1);
-    double gradients = mine * p_.gradient_bytes / (plan_.zero > 1 && divides ? parts_ : 1);
-    const double gathered = plan_.zero == 3 && divides
-                                ? 2 * p_.block.parameters * size_of(plan_.param_dtype, parameter_size())
-                                : 0;
+    const double kept = master_ ? mine * kKeptInFp32 * kFp32 : share * p_.state_bytes;
+    const double states = kept / (plan_.zero > 0 && divides ? parts_ : 1);
+    double gradients = mine * gradient_size_ / (plan_.zero > 1 && divides ? parts_ : 1);
+    const double gathered =
+        plan_.zero == 3 && divides ? 2 * p_.block.parameters * size_of(plan_.param_dtype, parameter_size()) : 0;
     // Once the first micro-batch is back its gradients stay; the next ones are made beside them and added.
     const double in_flight = std::accumulate(held.begin(), held.end(), 0.0);
     const double passes = static_cast<double>(job_.microbatches) * schedule_.shape.chunks;
     const double later = passes > in_flight ? activations : activations * (1 - 1 / std::max(1.0, in_flight));
     if (copies_gradients()) gradients *= 2;
-    if (job_.microbatches > 1) gradients += largest * p_.gradient_bytes;
+    if (job_.microbatches > 1) gradients += largest * gradient_size_;
     // All but the one that is computed now: that one is among the activations.
     const bool last = stages_[schedule_.stage_of(rank, schedule_.shape.chunks - 1)].last;
     const double outputs = plan_.outputs && last ? (job_.microbatches - 1) * p_.output : 0;
-    const double peak = std::max(activations, later + gradients) + transient + copies + gathered + outputs;
+    double peak = std::max(activations, later + gradients) + transient;
+    if (job_.microbatches == 1 && last) {
+      // Behind the last part's backward the blocks still hold all they keep, beside that part's gradients.
+      const double before = activations + p_.last.transient;
+      const double then = activations - p_.last.activation + p_.last.parameters * gradient_size_ + p_.block.transient;
+      peak = std::max({before, then, gradients + p_.first.transient});
+    }
+    peak += copies + gathered + outputs;
     out.states_bytes = rounded(parameters + states + gradients);
     out.activation_bytes = rounded(activations);
     out.peak_bytes = rounded(parameters + states + p_.other_bytes + peak);
@@ -273,8 +293,11 @@ class Composer {
   PipelineSchedule schedule_;
   std::vector<Stage> stages_;
   std::int64_t replicas_, shard_;
+  /// FP32 beside half-precision weights changes what the update moves; where all is FP32 there is nothing to change.
+  bool master_ = plan_.master && p_.gradient_bytes < kFp32;
+  double gradient_size_ = master_ ? kFp32 : p_.gradient_bytes;
   double parts_ = static_cast<double>(shard_);  // that parameters, gradients or states are divided into
-  std::vector<Ns> reduced_;  // by rank
+  std::vector<Ns> reduced_;                     // by rank
   Composition out_;
 };
 

@@ -4,21 +4,21 @@
 
 #include <vector>
 
-#include "foretrace/plan/plan.hpp"
 #include "plan/groups.hpp"
 #include "plan/parts.hpp"
+#include "plan/plan.hpp"
 
 namespace foretrace::plan {
 
 struct Job {
   const Plan& plan;
   const Parts& parts;
-  int layers = 1;          ///< of the whole model
+  int layers = 1;  ///< of the whole model
   int microbatches = 1;
-  double expert_share = 0; ///< of a block's parameters, those of experts on this GPU
-  double streaming = 1;    ///< bytes per ns that a kernel reaches which only reads and writes
-  Ns launch = 0;           ///< CPU time of one small operation
-  Ns gap = 0;              ///< between two kernels
+  double expert_share = 0;  ///< of a block's parameters, those of experts on this GPU
+  double streaming = 1;     ///< bytes per ns that a kernel reaches which only reads and writes
+  Ns launch = 0;            ///< CPU time of one small operation
+  Ns gap = 0;               ///< between two kernels
 };
 
 struct Composition {

@@ -28,12 +28,13 @@ std::string group(std::string_view name, int size, std::int64_t apart, const Gro
 
 }  // namespace
 
-Result<std::vector<whatif::Use>> changes_of(const Shape& s, const Groups& groups, const whatif::NetworkChoice& network) {
+Result<std::vector<whatif::Use>> changes_of(const Shape& s, const Groups& groups,
+                                            const whatif::NetworkChoice& network) {
   std::vector<std::string> texts;
   if (!s.gpu.empty()) texts.push_back("gpu:to=" + quoted(s.gpu));
   if (s.batch != 1) texts.push_back(fmt::format("batch:x={}", s.batch));
   if (s.recompute == "full") texts.emplace_back("checkpoint");
-  if (s.recompute == "selective") texts.emplace_back("recompute:kind=selective");
+  if (s.recompute == "selective") texts.emplace_back("checkpoint:mode=selective");
   if (s.cp > 1) {
     texts.push_back(group("cp", s.cp, s.tp, groups, network) + (s.kind.empty() ? "" : ",kind=" + s.kind));
   }
@@ -52,15 +53,15 @@ OneGpu predict_one(const analysis::Baseline& baseline, const std::vector<whatif:
     out.declined = model.error().message;
     return out;
   }
-  Result<Parts> parts = parts_of(*model);
+  Result<Parts> parts = parts_of(*model, baseline.model);
   if (!parts) {
     out.declined = parts.error().message;
     return out;
   }
   out.parts = *parts;
   out.device = model->device;
-  out.prediction = whatif::Predictor(baseline.model, baseline.figures.measured)
-                       .describe(*model, changes, whatif::Detail::kFull);
+  out.prediction =
+      whatif::Predictor(baseline.model, baseline.figures.measured).describe(*model, changes, whatif::Detail::kFull);
   return out;
 }
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/plan/plan.hpp"
 #include "plan/groups.hpp"
 #include "plan/parts.hpp"
+#include "plan/plan.hpp"
 
 namespace foretrace::plan {
 
@@ -25,11 +25,12 @@ struct OneGpu {
   Parts parts;
   whatif::Prediction prediction;  ///< of the step with these changes
   hardware::Device device;
-  std::string declined;           ///< why there is nothing of the above
+  std::string declined;  ///< why there is nothing of the above
 };
 
 /// The changes, in the order of application.
-Result<std::vector<whatif::Use>> changes_of(const Shape& shape, const Groups& groups, const whatif::NetworkChoice& network);
+Result<std::vector<whatif::Use>> changes_of(const Shape& shape, const Groups& groups,
+                                            const whatif::NetworkChoice& network);
 OneGpu predict_one(const analysis::Baseline& baseline, const std::vector<whatif::Use>& changes);
 
 }  // namespace foretrace::plan

@@ -43,7 +43,8 @@ struct Borders {
                 first_block_back = kNone, update = kNone, end = kNone;
   [[nodiscard]] bool ascending() const {
     return begin <= first_block && first_block < behind_blocks && behind_blocks <= backward &&
-           backward <= last_block_back && last_block_back <= first_block_back && first_block_back < update && update < end;
+           backward <= last_block_back && last_block_back <= first_block_back && first_block_back < update &&
+           update < end;
   }
 };
 
@@ -71,7 +72,8 @@ Result<Borders> borders_of(const Graph& g, const std::vector<BlockOfLayers>& blo
   if (b.behind_blocks != kNone) b.backward = std::min(first_of(b.behind_blocks, Phase::kBackward), b.last_block_back);
   b.update = first_of(std::min(b.first_block_back, b.end), Phase::kOptimizer);
   if (!b.ascending()) {
-    return fail(ErrorCode::kDeclined, "forward, backward and update of the repeated blocks do not follow each other on one stream");
+    return fail(ErrorCode::kDeclined,
+                "forward, backward and update of the repeated blocks do not follow each other on one stream");
   }
   return b;
 }
@@ -80,8 +82,8 @@ constexpr double byte_size(work::Dtype dtype) { return work::is_half(dtype) ? 2 
 
 class Reader {
  public:
-  Reader(const Model& m, std::vector<BlockOfLayers> blocks, const Borders& b)
-      : m_(m), g_(m.graph), blocks_(std::move(blocks)), b_(b), gpu_(without(false)), cpu_(without(true)) {
+  Reader(const Model& m, const Model& base, std::vector<BlockOfLayers> blocks, const Borders& b)
+      : m_(m), base_(base), g_(m.graph), blocks_(std::move(blocks)), b_(b), gpu_(without(false)), cpu_(without(true)) {
     out_.blocks = static_cast<int>(blocks_.size());
   }
 
@@ -113,8 +115,12 @@ class Reader {
     if (t >= b_.end) return g_.last.valid() ? cpu_[g_.last.index()] : 0;
     return cpu_[g_.launch[t].index()];
   }
-  [[nodiscard]] Ns gpu(std::uint32_t from, std::uint32_t to) const { return std::max<Ns>(0, gpu_at(to) - gpu_at(from)); }
-  [[nodiscard]] Ns cpu(std::uint32_t from, std::uint32_t to) const { return std::max<Ns>(0, cpu_at(to) - cpu_at(from)); }
+  [[nodiscard]] Ns gpu(std::uint32_t from, std::uint32_t to) const {
+    return std::max<Ns>(0, gpu_at(to) - gpu_at(from));
+  }
+  [[nodiscard]] Ns cpu(std::uint32_t from, std::uint32_t to) const {
+    return std::max<Ns>(0, cpu_at(to) - cpu_at(from));
+  }
 
   void times() {
     const Ns n = out_.blocks;
@@ -168,7 +174,8 @@ class Reader {
         add(o.part->weight_cpu, launched);
       }
       if (forward && product != nullptr && o.part == &out_.last) {
-        const double elements = static_cast<double>(product->batch) * static_cast<double>(product->m) * static_cast<double>(product->n);
+        const double elements =
+            static_cast<double>(product->batch) * static_cast<double>(product->m) * static_cast<double>(product->n);
         out_.output = std::max(out_.output, elements * byte_size(w->out_dtype));
       }
       if (counted[m_.works.row_of(t)] || w->flops <= 0 || !is_product(*w)) continue;
@@ -207,9 +214,18 @@ class Reader {
     const Result<whatif::Gradients> found = whatif::find_gradients(m_);
     if (!found) return;
     out_.gradient_bytes = static_cast<double>(found->bytes_per_element);
-    // Sizes the step has now over those of its trace: what a change divided it has divided alike.
     const double all = static_cast<double>(found->elements);
-    const double share = m_.parameter_elements > 0 && all > 0 ? static_cast<double>(m_.parameter_elements) / all : 1;
+    if (base_.memory && all > 0) {
+      double bytes = 0;
+      for (const memory::Block& k : base_.memory->blocks) {
+        if (k.kind == memory::Kind::kGradient) bytes += static_cast<double>(k.bytes);
+      }
+      // Between two and four bytes in each the nearer decides: some gradients are never seen.
+      if (bytes > 0) out_.gradient_bytes = bytes / all < 3 ? 2 : 4;
+    }
+    // What a change divided of the parameters it has divided alike.
+    const auto known = [](const Model& m) { return static_cast<double>(m.parameter_elements); };
+    const double share = known(base_) > 0 ? known(m_) / known(base_) : 1;
     double first_and_block = 0;
     double count = 0;
     double largest = 0;
@@ -234,8 +250,9 @@ class Reader {
 
   // When the outermost operation of a task began, on the trace's clock.
   [[nodiscard]] Ns asked(std::uint32_t t) const {
-    const EventId event = g_.op[t].valid() ? EventId{m_.chains->outermost(g_.op[t].value)}
-                          : g_.launch[t].valid() ? g_.event[g_.launch[t].index()] : EventId{};
+    const EventId event = g_.op[t].valid()       ? EventId{m_.chains->outermost(g_.op[t].value)}
+                          : g_.launch[t].valid() ? g_.event[g_.launch[t].index()]
+                                                 : EventId{};
     return event.valid() ? m_.trace->events.start[event.index()] : 0;
   }
   [[nodiscard]] Ns asked_from(std::uint32_t t) const {
@@ -249,9 +266,13 @@ class Reader {
   void memory() {
     const memory::Curve& c = *m_.memory;
     out_.memory = true;
-    out_.parameter_bytes = static_cast<double>(c.parameter_bytes);
-    out_.state_bytes = static_cast<double>(c.state_bytes);
-    out_.other_bytes = static_cast<double>(std::max<std::int64_t>(0, c.start_bytes - c.parameter_bytes - c.state_bytes));
+    const auto both = static_cast<double>(c.parameter_bytes + c.state_bytes);
+    const double elements = out_.first.parameters + out_.last.parameters + out_.blocks * out_.block.parameters;
+    out_.parameter_bytes =
+        elements > 0 ? std::min(both, elements * out_.gradient_bytes) : static_cast<double>(c.parameter_bytes);
+    out_.state_bytes = both - out_.parameter_bytes;
+    out_.other_bytes =
+        static_cast<double>(std::max<std::int64_t>(0, c.start_bytes - c.parameter_bytes - c.state_bytes));
     const Ns block = asked_from(b_.first_block);
     const Ns behind = asked_from(b_.behind_blocks);
     const Ns back = asked_from(b_.last_block_back);
@@ -281,7 +302,8 @@ class Reader {
   }
 
   template <class Place>
-  void most_transient(const memory::Curve& c, std::vector<std::pair<std::uint32_t, double>> changes, const Place& place) {
+  void most_transient(const memory::Curve& c, std::vector<std::pair<std::uint32_t, double>> changes,
+                      const Place& place) {
     std::stable_sort(changes.begin(), changes.end(), [](const auto& a, const auto& b) {
       return a.first != b.first ? a.first < b.first : a.second < b.second;
     });
@@ -296,6 +318,7 @@ class Reader {
   }
 
   const Model& m_;
+  const Model& base_;  // the step before any change
   const Graph& g_;
   std::vector<BlockOfLayers> blocks_;
   Borders b_;
@@ -305,14 +328,14 @@ class Reader {
 
 }  // namespace
 
-Result<Parts> parts_of(const Model& m) {
+Result<Parts> parts_of(const Model& m, const Model& base) {
   if (std::none_of(m.graph.phase.begin(), m.graph.phase.end(), [](Phase p) { return p == Phase::kBackward; })) {
     return fail(ErrorCode::kDeclined, "the step computes no gradients: plans are of training steps");
   }
   std::vector<BlockOfLayers> blocks = main_blocks(m.graph);
   if (blocks.size() < 2) return fail(ErrorCode::kDeclined, "no block of layers repeats in this step");
   FORETRACE_TRY(const Borders borders, borders_of(m.graph, blocks));
-  return Reader(m, std::move(blocks), borders).read();
+  return Reader(m, base, std::move(blocks), borders).read();
 }
 
 }  // namespace foretrace::plan

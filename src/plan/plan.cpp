@@ -1,6 +1,6 @@
 // Plans as text.
 
-#include "foretrace/plan/plan.hpp"
+#include "plan/plan.hpp"
 
 #include <fmt/format.h>
 
@@ -15,11 +15,12 @@
 namespace foretrace::plan {
 namespace {
 
-constexpr int kMostGpus = 1 << 20;          // a guard against typing errors
-constexpr double kMostSamples = 1e9;        // the same
+constexpr int kMostGpus = 1 << 20;    // a guard against typing errors
+constexpr double kMostSamples = 1e9;  // the same
 constexpr std::string_view kKeys =
-    "tp, pp, cp, ep, dp, fsdp, zero, sequence, vocab, reduce, microbatches, microbatch, global-batch, schedule, chunks, "
-    "kind, param-dtype, reduce-dtype, outputs, recompute";
+    "tp, pp, cp, ep, dp, fsdp, zero, sequence, vocab, reduce, microbatches, microbatch, global-batch, schedule, "
+    "chunks, "
+    "kind, param-dtype, reduce-dtype, master, outputs, recompute";
 
 tl::unexpected<Error> wrong(std::string_view key, std::string_view value, std::string_view expected) {
   return fail(ErrorCode::kUsage, fmt::format("{}={}: {} expected", key, value, expected));
@@ -38,10 +39,13 @@ class Reader {
     if (key == "dp") return count(key, value, plan_.dp);
     if (key == "chunks") return count(key, value, plan_.chunks);
     if (key == "fsdp") return count(key, value, fsdp_);
-    if (key == "zero") return choice(key, value, {"0", "1", "2", "3"}, [&](std::size_t i) { plan_.zero = static_cast<int>(i); });
+    if (key == "zero")
+      return choice(key, value, {"0", "1", "2", "3"}, [&](std::size_t i) { plan_.zero = static_cast<int>(i); });
     if (key == "sequence") return choice(key, value, {"0", "1"}, [&](std::size_t i) { plan_.sequence = i == 1; });
     if (key == "reduce") return choice(key, value, {"0", "1"}, [&](std::size_t i) { plan_.reduce = i == 1; });
-    if (key == "outputs") return choice(key, value, {"dropped", "kept"}, [&](std::size_t i) { plan_.outputs = i == 1; });
+    if (key == "master") return choice(key, value, {"none", "fp32"}, [&](std::size_t i) { plan_.master = i == 1; });
+    if (key == "outputs")
+      return choice(key, value, {"dropped", "kept"}, [&](std::size_t i) { plan_.outputs = i == 1; });
     if (key == "vocab") {
       return choice(key, value, {"replicated", "parallel"}, [&](std::size_t i) { plan_.vocab = i == 1; });
     }
@@ -82,7 +86,8 @@ class Reader {
     return {};
   }
   template <class Set>
-  static Status choice(std::string_view key, std::string_view value, const std::vector<std::string_view>& all, Set set) {
+  static Status choice(std::string_view key, std::string_view value, const std::vector<std::string_view>& all,
+                       Set set) {
     const auto at = std::find(all.begin(), all.end(), value);
     if (at == all.end()) return wrong(key, value, fmt::format("{}", fmt::join(all, " or ")));
     set(static_cast<std::size_t>(at - all.begin()));
@@ -104,7 +109,8 @@ class Reader {
     Plan& p = plan_;
     if (p.recompute == "none") p.recompute.clear();
     if (p.workers() > whatif::kMostWorkers) {
-      return fail(ErrorCode::kUsage, fmt::format("{} GPUs are more than the limit of {}", p.workers(), whatif::kMostWorkers));
+      return fail(ErrorCode::kUsage,
+                  fmt::format("{} GPUs are more than the limit of {}", p.workers(), whatif::kMostWorkers));
     }
     if ((p.dp * p.cp) % p.ep != 0) {
       return fail(ErrorCode::kUsage, fmt::format("ep={} does not divide the {} GPUs of dp and cp", p.ep, p.dp * p.cp),
@@ -184,6 +190,7 @@ std::string to_text(const Plan& p) {
   word("kind", p.kind);
   word("param-dtype", p.param_dtype);
   word("reduce-dtype", p.reduce_dtype);
+  if (p.master) parts.emplace_back("master=fp32");
   if (p.outputs) parts.emplace_back("outputs=kept");
   word("recompute", p.recompute);
   return fmt::format("{}", fmt::join(parts, ","));

@@ -5,9 +5,9 @@
 #include <map>
 
 #include "foretrace/analysis/summary.hpp"
-#include "foretrace/plan/plan.hpp"
 #include "plan/compose.hpp"
 #include "plan/one_gpu.hpp"
+#include "plan/plan.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/predict/predictor.hpp"
 
@@ -38,7 +38,8 @@ Result<Batch> batch_of(const Plan& p, std::optional<double> global, std::optiona
   } else if (p.microbatch) {
     const double n = samples / *p.microbatch;
     if (n < 1 - 1e-6 || !whole(n)) {
-      return declined(fmt::format("a replica's {:g} samples are no whole number of micro-batches of {:g}", samples, *p.microbatch));
+      return declined(
+          fmt::format("a replica's {:g} samples are no whole number of micro-batches of {:g}", samples, *p.microbatch));
     }
     b.microbatches = static_cast<int>(std::lround(n));
   } else if (p.pp > 1) {
@@ -48,7 +49,8 @@ Result<Batch> batch_of(const Plan& p, std::optional<double> global, std::optiona
   }
   b.share = b.replica / b.microbatches;
   if (traced && b.share * *traced < 1 - 1e-6) {
-    return declined(fmt::format("{} micro-batches of a replica's {:g} samples: less than one sample each", b.microbatches, samples));
+    return declined(fmt::format("{} micro-batches of a replica's {:g} samples: less than one sample each",
+                                b.microbatches, samples));
   }
   return b;
 }
@@ -104,7 +106,12 @@ struct Planner::State {
 
   [[nodiscard]] Job job_of(const Plan& plan, const OneGpu& one, int layers, int microbatches, double experts) const {
     const whatif::Model& m = baseline->model;
-    return {plan, one.parts, layers, microbatches, experts, std::max(1.0, one.device.streaming_gbs()),
+    return {plan,
+            one.parts,
+            layers,
+            microbatches,
+            experts,
+            std::max(1.0, one.device.streaming_gbs()),
             m.launches.cpu_per_launch[static_cast<std::size_t>(host::CpuPhase::kBackward)],
             m.latencies->kernel_gap};
   }
@@ -146,8 +153,8 @@ Result<Planner> Planner::make(const analysis::Baseline& baseline, const PlanOpti
   for (const work::Work& w : baseline.model.works.rows) s->half_products |= is_product(w) && work::is_half(w.dtype);
 
   const trace::Steps steps = trace::find_steps(*baseline.model.trace);
-  const Result<analysis::SummaryReport> summary = analysis::summarise(
-      *baseline.model.trace, steps, {.step = number_of(steps, baseline.figures.step_name)});
+  const Result<analysis::SummaryReport> summary =
+      analysis::summarise(*baseline.model.trace, steps, {.step = number_of(steps, baseline.figures.step_name)});
   Figures& f = s->figures;
   f.file = baseline.figures.file;
   f.step_name = baseline.figures.step_name;
@@ -236,9 +243,8 @@ Status Planner::State::without_pipeline(const Plan& plan, const Shape& shape, Pl
   out.exposed_groups = std::min(out.exposed_groups, p->exposed_communication);
   out.exposed_gradients = p->exposed_communication - out.exposed_groups;
   out.peak_bytes = p->peak_bytes;
-  out.fits = p->reserved_bytes
-                 ? std::optional(static_cast<double>(*p->reserved_bytes) <= figures.memory_gb * 1e9)
-                 : std::nullopt;
+  out.fits = p->reserved_bytes ? std::optional(static_cast<double>(*p->reserved_bytes) <= figures.memory_gb * 1e9)
+                               : std::nullopt;
   out.not_modelled = p->not_modelled;
   return {};
 }
@@ -250,10 +256,10 @@ Status Planner::State::with_pipeline(const Plan& plan, const Batch& batch, const
                 compose(job_of(plan, one_gpu, layers, batch.microbatches, experts), *groups, plan.pp > 1));
   // What the parts leave out of one GPU's step (its input, waits at its ends) stays once in each step.
   Plan alone;
-  FORETRACE_TRY(const Composition whole,
-                compose(job_of(alone, one_gpu, one_gpu.parts.blocks, 1, 0), *groups, false));
+  FORETRACE_TRY(const Composition whole, compose(job_of(alone, one_gpu, one_gpu.parts.blocks, 1, 0), *groups, false));
   const whatif::Prediction& p = one_gpu.prediction;
-  const double real = figures.measured ? static_cast<double>(*figures.measured) / static_cast<double>(figures.unprofiled) : 1;
+  const double real =
+      figures.measured ? static_cast<double>(*figures.measured) / static_cast<double>(figures.unprofiled) : 1;
   const auto times = [&](Ns t) { return static_cast<Ns>(std::llround(static_cast<double>(t) * real)); };
   const Ns left_out = p.step - times(whole.step);
   out.step = std::max<Ns>(1, times(made.step) + left_out);
@@ -264,7 +270,8 @@ Status Planner::State::with_pipeline(const Plan& plan, const Batch& batch, const
   out.exposed_communication = out.exposed_groups + out.exposed_stages + out.exposed_gradients;
   const double off = made.sigma * static_cast<double>(out.exposed_communication);
   const auto band = [&](Ns edge) {
-    const double compute = static_cast<double>(out.step) * static_cast<double>(edge - p.step) / static_cast<double>(p.step);
+    const double compute =
+        static_cast<double>(out.step) * static_cast<double>(edge - p.step) / static_cast<double>(p.step);
     return static_cast<Ns>(std::llround(std::sqrt(square(compute) + square(off))));
   };
   out.low = std::max<Ns>(0, out.step - band(p.low));
@@ -274,7 +281,8 @@ Status Planner::State::with_pipeline(const Plan& plan, const Batch& batch, const
   if (one_gpu.parts.memory) {
     out.peak_bytes = made.peak;
     const double reserve = p.reserved_bytes && p.peak_bytes && *p.peak_bytes > 0
-                               ? static_cast<double>(*p.reserved_bytes) / static_cast<double>(*p.peak_bytes) : 1;
+                               ? static_cast<double>(*p.reserved_bytes) / static_cast<double>(*p.peak_bytes)
+                               : 1;
     out.fits = static_cast<double>(made.peak) * reserve <= figures.memory_gb * 1e9;
   }
   return {};
@@ -290,7 +298,8 @@ void Planner::State::rates(const Plan& plan, const Batch& batch, const OneGpu& o
   const double peak = one_gpu.device.tflops(half_products ? work::Dtype::kBf16 : work::Dtype::kFp32) * 1e12;
   if (flops > 0 && peak > 0) out.mfu = flops / seconds / peak / static_cast<double>(out.workers);
   if (out.tokens_per_s && figures.usd_per_hour) {
-    out.usd_per_million_tokens = *figures.usd_per_hour * static_cast<double>(out.workers) / 3600 / *out.tokens_per_s * 1e6;
+    out.usd_per_million_tokens =
+        *figures.usd_per_hour * static_cast<double>(out.workers) / 3600 / *out.tokens_per_s * 1e6;
   }
 }
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "foretrace/plan/plan.hpp"
+#include "plan/plan.hpp"
 
 namespace foretrace::plan {
 namespace {

@@ -57,13 +57,17 @@ std::string table_of(const PlanReport& r, std::size_t most, const TextStyle& sty
 
 // Where the fastest plan's time goes, and that of one plan asked for.
 std::string details(const PlanPrediction& p, const TextStyle& style) {
-  std::string out = "\n" + text_line(fmt::format("{}: {}", name_of(p), plural(static_cast<std::size_t>(p.microbatches), "micro-batch", "micro-batches")), style, 2);
+  std::string out =
+      "\n" + text_line(fmt::format("{}: {}", name_of(p),
+                                   plural(static_cast<std::size_t>(p.microbatches), "micro-batch", "micro-batches")),
+                       style, 2);
   out += text_line(fmt::format("communication that nothing hides: inside layers {} ms, between stages {} ms, gradients "
                                "and parameters {} ms",
                                short_ms(p.exposed_groups), short_ms(p.exposed_stages), short_ms(p.exposed_gradients)),
                    style, 2);
   if (p.ranks.size() < 2) return out;
-  TextTable table({{"GPU of the pipeline"}, {"blocks"}, {"busy ms"}, {"in flight"}, {"states"}, {"activations"}, {"peak"}});
+  TextTable table(
+      {{"GPU of the pipeline"}, {"blocks"}, {"busy ms"}, {"in flight"}, {"states"}, {"activations"}, {"peak"}});
   constexpr std::size_t kMostRanks = 16;
   for (std::size_t i = 0; i < std::min(kMostRanks, p.ranks.size()); ++i) {
     const plan::PlanRank& k = p.ranks[i];
@@ -83,8 +87,10 @@ std::string why_slower(const PlanPrediction& best, const PlanPrediction& p) {
       {"communication inside layers", share(p, p.exposed_groups) - share(best, best.exposed_groups)},
       {"sends between stages", share(p, p.exposed_stages) - share(best, best.exposed_stages)},
       {"gradients and parameters", share(p, p.exposed_gradients) - share(best, best.exposed_gradients)}};
-  const auto most = std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (most->second < 0.01) return p.plan.recompute == best.plan.recompute ? "smaller or less efficient work" : "recomputation";
+  const auto most =
+      std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most->second < 0.01)
+    return p.plan.recompute == best.plan.recompute ? "smaller or less efficient work" : "recomputation";
   return std::string(most->first);
 }
 
@@ -114,7 +120,9 @@ void write_plan(JsonWriter& json, const PlanPrediction& p) {
   }
   json.member_ms("ms", p.step).member_ms("low_ms", p.low).member_ms("high_ms", p.high);
   json.member("peak_bytes", p.peak_bytes).member("fits", p.fits).member_ms("bubble_ms", p.bubble);
-  json.member_ms("exposed_comm_ms", p.exposed_communication).member("mfu", p.mfu).member("tokens_per_s", p.tokens_per_s);
+  json.member_ms("exposed_comm_ms", p.exposed_communication)
+      .member("mfu", p.mfu)
+      .member("tokens_per_s", p.tokens_per_s);
   json.member("samples_per_s", p.samples_per_s).member("global_batch", p.global_batch);
   json.member("microbatches", p.microbatches).member("usd_per_million_tokens", p.usd_per_million_tokens);
   json.key("exposed").begin_object().member_ms("groups_ms", p.exposed_groups);
@@ -137,7 +145,8 @@ std::string to_text(const PlanReport& r, const TextStyle& style) {
   if (!r.plans.empty()) out += details(r.plans.front(), style);
   if (!r.plans.empty() && r.tokens_wanted && r.plans.front().tokens_per_s) {
     out += text_line(fmt::format("{:g} tokens take {:.1f} days", *r.tokens_wanted,
-                                 *r.tokens_wanted / *r.plans.front().tokens_per_s / 86400), style, 2);
+                                 *r.tokens_wanted / *r.plans.front().tokens_per_s / 86400),
+                     style, 2);
   }
   if (search) return out + losers(r, style);
   for (const PlanPrediction& p : r.declined) {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "foretrace/plan/plan.hpp"
 #include "foretrace/report/report.hpp"
+#include "plan/plan.hpp"
 
 namespace foretrace::report {
 

@@ -26,17 +26,17 @@ struct StageCost {
 };
 
 struct PipelineCosts {
-  std::vector<StageCost> stages;       ///< by stage
-  std::vector<Ns> transfer;            ///< from stage i to i + 1, and back: one entry fewer than stages
-  bool sender_waits = false;           ///< a rank does nothing else while it sends
-  Ns saved_by_pairing = 0;             ///< of a forward beside a backward: what each hides of the other
+  std::vector<StageCost> stages;  ///< by stage
+  std::vector<Ns> transfer;       ///< from stage i to i + 1, and back: one entry fewer than stages
+  bool sender_waits = false;      ///< a rank does nothing else while it sends
+  Ns saved_by_pairing = 0;        ///< of a forward beside a backward: what each hides of the other
 };
 
 struct PipelineRun {
   std::vector<std::vector<Ns>> start;  ///< per rank and action
   std::vector<std::vector<Ns>> finish;
-  std::vector<Ns> busy;                ///< per rank: sum of its actions
-  std::vector<Ns> finished;            ///< per rank: end of its last action
+  std::vector<Ns> busy;      ///< per rank: sum of its actions
+  std::vector<Ns> finished;  ///< per rank: end of its last action
   Ns end = 0;
   /// How long the busiest rank is not busy.
   [[nodiscard]] Ns bubble() const;

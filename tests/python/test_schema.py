@@ -12,6 +12,7 @@ SCHEMAS = ROOT / "docs" / "reference" / "schema"
 EXAMPLE = "examples/resnet50-h200.json.gz"
 JOB = "examples/resnet50-ddp"
 GPT2 = "data/h200-clean/gpt2@1-today.base.json.gz"
+DECODER = "data/h200-decoders/llama70b@1x4096.json.gz"
 COMPILED = "data/h200-clean/bert_base-compiled.graph.json.gz"
 JAX = "data/h200-jax/resnet18.bf16.b32.xplane.pb.gz"
 
@@ -32,6 +33,8 @@ CASES = [
     ("gpus", 0, "gpus", EXAMPLE, "--to", "T4,H100-SXM5", "--watts"),
     ("gpus", 4, "gpus", GPT2, "fp8", "--to", "T4,H100-SXM5"),
     ("scale", 0, "scale", EXAMPLE, "--workers", "2,64", "--fabric", "DGX-H100"),
+    ("scale-plan", 0, "scale", DECODER, "--plan", "pp=2,dp=2,microbatches=1", "--plan", "pp=16,microbatches=1", "--fabric", "DGX-H100"),
+    ("plan", 0, "plan", DECODER, "--gpus", "4", "--fabric", "DGX-H100"),
     ("scale", 4, "scale", "data/h200-jax/transformer.bf16.b4.xplane.pb.gz", "--workers", "2", "--fabric", "100GbE", "--parallel", "zero1"),
     ("ranks", 0, "ranks", JOB), ("ranks-operations", 0, "ranks", "examples/pipeline/job.csv"),
     ("compare", 0, "compare", f"{JOB}/rank0.json.gz", f"{JOB}/rank1.json.gz", "--gate", "50"),

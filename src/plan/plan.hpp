@@ -26,19 +26,20 @@ namespace foretrace::plan {
 /// How many GPUs share what, and how. Experts are divided over GPUs of the data-parallel group: a job has tp * pp * cp * dp.
 struct Plan {
   int tp = 1, pp = 1, cp = 1, ep = 1, dp = 1;
-  int zero = 0;           ///< of ZeRO: 1 optimizer states divided, 2 gradients too, 3 parameters too (FSDP)
-  int shard = 0;          ///< GPUs that divide them; 0: all of the data-parallel group. Fewer: HSDP
-  bool sequence = false;  ///< tp: what is outside the products works on 1/tp of the positions
-  bool vocab = true;      ///< tp: embedding, head and loss divided too
-  bool reduce = true;     ///< gradients summed over dp, cp and ep
-  std::optional<int> microbatches;     ///< of a replica
-  std::optional<double> microbatch;    ///< samples in each
+  int zero = 0;                      ///< of ZeRO: 1 optimizer states divided, 2 gradients too, 3 parameters too (FSDP)
+  int shard = 0;                     ///< GPUs that divide them; 0: all of the data-parallel group. Fewer: HSDP
+  bool sequence = false;             ///< tp: what is outside the products works on 1/tp of the positions
+  bool vocab = true;                 ///< tp: embedding, head and loss divided too
+  bool reduce = true;                ///< gradients summed over dp, cp and ep
+  std::optional<int> microbatches;   ///< of a replica
+  std::optional<double> microbatch;  ///< samples in each
   std::optional<double> global_batch;  ///< samples of the whole job
   std::string schedule = "1f1b";
   int chunks = 0;            ///< stages of a GPU; 0: what the schedule needs at least
   std::string kind;          ///< of cp: ring, ulysses, gather; empty: that what-if's default
   std::string param_dtype;   ///< "bf16": parameters gathered and computed with in that type; empty: as the trace does
   std::string reduce_dtype;  ///< of gradients on the network; empty: as they are
+  bool master = false;       ///< gradients, states and a copy of the weights in FP32 beside weights in half precision
   bool outputs = false;      ///< the last stage keeps every micro-batch's output, as torch.distributed.pipelining does
   std::string recompute;     ///< "full", "selective"; empty or "none": what the trace does
 
@@ -54,23 +55,23 @@ std::string to_text(const Plan& plan);
 
 struct PlanOptions {
   whatif::NetworkChoice network;
-  std::optional<int> layers;            ///< of the real model; nothing: as many as the trace has
-  std::optional<double> global_batch;   ///< of all plans that say nothing
-  std::string gpu;                      ///< another GPU for all of them; empty: the trace's
-  std::optional<double> memory_gb;      ///< of a GPU; nothing: the device's
-  std::optional<double> usd_per_hour;   ///< of a GPU; nothing: the device's
+  std::optional<int> layers;              ///< of the real model; nothing: as many as the trace has
+  std::optional<double> global_batch;     ///< of all plans that say nothing
+  std::string gpu;                        ///< another GPU for all of them; empty: the trace's
+  std::optional<double> memory_gb;        ///< of a GPU; nothing: the device's
+  std::optional<double> usd_per_hour;     ///< of a GPU; nothing: the device's
   std::vector<whatif::Use> changes = {};  ///< every GPU makes, in front of the plan's own
 };
 
 /// One GPU of a plan's pipeline.
 struct PlanRank {
-  std::vector<int> stages;               ///< it holds
-  int blocks = 0;                        ///< of the repeated block
-  Ns busy = 0;                           ///< computing, with collectives that nothing hides
+  std::vector<int> stages;  ///< it holds
+  int blocks = 0;           ///< of the repeated block
+  Ns busy = 0;              ///< computing, with collectives that nothing hides
   std::optional<std::int64_t> peak_bytes;
-  std::int64_t states_bytes = 0;         ///< parameters, gradients and what the optimizer keeps
-  std::int64_t activation_bytes = 0;     ///< kept for backward at the fullest moment
-  double in_flight = 0;                  ///< micro-batches then, in parts of this rank's model
+  std::int64_t states_bytes = 0;      ///< parameters, gradients and what the optimizer keeps
+  std::int64_t activation_bytes = 0;  ///< kept for backward at the fullest moment
+  double in_flight = 0;               ///< micro-batches then, in parts of this rank's model
 };
 
 /// A forward or backward in the simulated pipeline.
@@ -87,11 +88,11 @@ struct PlanPrediction {
   int microbatches = 1;
   std::optional<double> global_batch;  ///< samples; nothing where the trace does not say its batch
   Ns step = 0, low = 0, high = 0;
-  Ns bubble = 0;                 ///< in which the busiest rank waits for others
-  Ns exposed_communication = 0;  ///< all of the following
-  Ns exposed_groups = 0;         ///< collectives of tp, cp and ep inside the passes
-  Ns exposed_stages = 0;         ///< sends between stages
-  Ns exposed_gradients = 0;      ///< reductions of gradients, gathers of parameters
+  Ns bubble = 0;                           ///< in which the busiest rank waits for others
+  Ns exposed_communication = 0;            ///< all of the following
+  Ns exposed_groups = 0;                   ///< collectives of tp, cp and ep inside the passes
+  Ns exposed_stages = 0;                   ///< sends between stages
+  Ns exposed_gradients = 0;                ///< reductions of gradients, gathers of parameters
   std::optional<std::int64_t> peak_bytes;  ///< of the fullest GPU
   std::optional<bool> fits;
   std::optional<double> mfu, tokens_per_s, samples_per_s;
@@ -119,7 +120,7 @@ class Planner {
     std::string file, step_name, device, network;
     Ns unprofiled = 0;
     std::optional<Ns> measured;
-    int traced_layers = 0, layers = 0;  ///< repeated blocks
+    int traced_layers = 0, layers = 0;      ///< repeated blocks
     std::optional<double> samples, tokens;  ///< of the traced step
     double memory_gb = 0;
     std::optional<double> usd_per_hour;
@@ -141,7 +142,7 @@ struct PlanReport {
   std::vector<PlanPrediction> declined;  ///< `plan`: with the reason; those that do not fit too
   std::size_t tried = 0;
   std::int64_t gpus = 0;
-  std::optional<double> tokens_wanted;   ///< days until so many
+  std::optional<double> tokens_wanted;  ///< days until so many
 };
 
 /// What `plan` tries.

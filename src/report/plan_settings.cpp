@@ -1,0 +1,132 @@
+#include "report/plan_settings.hpp"
+
+#include <fmt/format.h>
+
+#include "report/json_writer.hpp"
+
+namespace foretrace::report {
+namespace {
+
+using plan::Plan;
+using plan::PlanPrediction;
+using Figures = plan::Planner::Figures;
+
+tl::unexpected<Error> has_no(std::string_view trainer, std::string_view what) {
+  return fail(ErrorCode::kDeclined, fmt::format("{} has no setting for {}", trainer, what));
+}
+
+// Samples of a micro-batch; nothing where the trace does not show its batch.
+std::optional<double> microbatch_of(const PlanPrediction& p) {
+  if (!p.global_batch) return std::nullopt;
+  return *p.global_batch / p.plan.dp / p.microbatches;
+}
+
+Result<std::string> torchtitan(const PlanPrediction& p, const Figures& /*of_model*/) {
+  const Plan& k = p.plan;
+  if (k.zero == 1 || k.zero == 2)
+    return has_no("torchtitan", fmt::format("zero={}: it shards fully or not at all", k.zero));
+  const int shard = k.zero == 3 ? (k.shard > 0 ? k.shard : k.dp) : 1;
+  std::string out = fmt::format(
+      "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
+      "tensor_parallel_degree = {}\npipeline_parallel_degree = {}\ncontext_parallel_degree = {}\n",
+      k.dp / shard, shard, k.tp, k.pp, k.cp);
+  if (k.ep > 1) out += fmt::format("expert_parallel_degree = {}\n", k.ep);
+  const std::optional<double> microbatch = microbatch_of(p);
+  if (k.pp > 1) {
+    const std::string_view schedule = k.schedule == "gpipe"         ? "GPipe"
+                                      : k.schedule == "interleaved" ? "Interleaved1F1B"
+                                      : k.schedule == "zb1p"        ? "InterleavedZeroBubble"
+                                      : k.schedule == "1f1b"        ? "1F1B"
+                                                                    : "";
+    if (schedule.empty()) return has_no("torchtitan", "schedule=" + k.schedule);
+    out += fmt::format("pipeline_parallel_schedule = \"{}\"\n", schedule);
+    if (microbatch) out += fmt::format("pipeline_parallel_microbatch_size = {:g}\n", *microbatch);
+  }
+  if (microbatch) {
+    const double local = k.pp > 1 ? *p.global_batch / k.dp : *microbatch;
+    out += fmt::format("\n[training]\nlocal_batch_size = {:g}\nglobal_batch_size = {:g}\n", local, *p.global_batch);
+    if (k.param_dtype == "bf16") out += "mixed_precision_param = \"bfloat16\"\n";
+  }
+  const std::string_view recompute = k.recompute.empty() ? "none" : std::string_view(k.recompute);
+  return out + fmt::format("\n[activation_checkpoint]\nmode = \"{}\"\n", recompute);
+}
+
+Result<std::string> megatron(const PlanPrediction& p, const Figures& of_model) {
+  const Plan& k = p.plan;
+  if (k.zero == 2) return has_no("Megatron-LM", "zero=2");
+  if (k.schedule != "1f1b" && k.schedule != "interleaved") return has_no("Megatron-LM", "schedule=" + k.schedule);
+  std::string out = fmt::format("--tensor-model-parallel-size {}\n--pipeline-model-parallel-size {}\n", k.tp, k.pp);
+  if (k.cp > 1) out += fmt::format("--context-parallel-size {}\n", k.cp);
+  if (k.ep > 1) out += fmt::format("--expert-model-parallel-size {}\n", k.ep);
+  if (k.sequence) out += "--sequence-parallel\n";
+  if (k.zero == 1) out += "--use-distributed-optimizer\n";
+  if (k.zero == 3) out += "--use-torch-fsdp2\n";
+  if (k.schedule == "interleaved") {
+    const int stages = k.pp * std::max(1, k.chunks);
+    if (of_model.layers % stages != 0) return has_no("Megatron-LM", "stages of unequal numbers of layers");
+    out += fmt::format("--num-layers-per-virtual-pipeline-stage {}\n", of_model.layers / stages);
+  }
+  if (const auto microbatch = microbatch_of(p)) {
+    out += fmt::format("--micro-batch-size {:g}\n--global-batch-size {:g}\n", *microbatch, *p.global_batch);
+  }
+  if (k.recompute == "full")
+    out += "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n";
+  if (k.recompute == "selective") out += "--recompute-granularity selective\n";
+  return out;
+}
+
+Result<std::string> deepspeed(const PlanPrediction& p, const Figures& /*of_model*/) {
+  const Plan& k = p.plan;
+  if (k.pp > 1 || k.cp > 1 || k.ep > 1)
+    return has_no("DeepSpeed's configuration", "pp, cp and ep: these are in the program");
+  const std::optional<double> microbatch = microbatch_of(p);
+  return json_text([&](JsonWriter& json) {
+    json.begin_object();
+    if (microbatch) {
+      json.member("train_batch_size", static_cast<std::int64_t>(*p.global_batch));
+      json.member("train_micro_batch_size_per_gpu", static_cast<std::int64_t>(*microbatch));
+    }
+    json.member("gradient_accumulation_steps", p.microbatches);
+    json.key("zero_optimization").begin_object().member("stage", k.zero).end_object();
+    json.key("bf16").begin_object().member("enabled", k.param_dtype == "bf16" || k.master).end_object();
+    if (k.tp > 1) json.key("tensor_parallel").begin_object().member("autotp_size", k.tp).end_object();
+    json.end_object();
+  });
+}
+
+Result<std::string> accelerate(const PlanPrediction& p, const Figures& of_model) {
+  const Plan& k = p.plan;
+  if (k.pp > 1 || k.ep > 1) return has_no("accelerate", "pp and ep");
+  if (k.zero == 1 || k.zero == 2) return has_no("accelerate", fmt::format("zero={} without DeepSpeed", k.zero));
+  const auto machines = std::max<std::int64_t>(1, p.workers / std::max(1, of_model.gpus_per_node));
+  std::string out =
+      fmt::format("compute_environment: LOCAL_MACHINE\ndistributed_type: {}\nnum_machines: {}\nnum_processes: {}\n",
+                  k.zero == 3 ? "FSDP" : "MULTI_GPU", machines, p.workers);
+  if (k.param_dtype == "bf16") out += "mixed_precision: bf16\n";
+  out += fmt::format("gradient_accumulation_steps: {}\n", p.microbatches);
+  if (k.zero == 3) {
+    out += "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n";
+    if (k.recompute == "full") out += "  fsdp_activation_checkpointing: true\n";
+  }
+  if (k.tp > 1 || k.cp > 1 || k.shard > 0) {
+    const int shard = k.zero == 3 ? (k.shard > 0 ? k.shard : k.dp) : 1;
+    out += fmt::format(
+        "parallelism_config:\n  parallelism_config_dp_replicate_size: {}\n  parallelism_config_dp_shard_size: {}\n"
+        "  parallelism_config_tp_size: {}\n  parallelism_config_cp_size: {}\n",
+        k.dp / shard, shard, k.tp, k.cp);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> trainers() { return {"torchtitan", "megatron", "deepspeed", "accelerate"}; }
+
+Result<std::string> settings_for(std::string_view trainer, const PlanPrediction& plan, const Figures& figures) {
+  if (trainer == "torchtitan") return torchtitan(plan, figures);
+  if (trainer == "megatron") return megatron(plan, figures);
+  if (trainer == "deepspeed") return deepspeed(plan, figures);
+  return accelerate(plan, figures);
+}
+
+}  // namespace foretrace::report
