@@ -27,9 +27,11 @@ CHANGES = {"bs2": "batch:x=2", "bsh": "batch:x=0.5", "ckpt": "checkpoint", "accu
 UNDONE = {"eager": "flash-attention", "fp32": "amp:dtype=bf16", "cut": "stage-balance"}
 SCHEDULES = {"pp": "1f1b", "gp": "gpipe"}
 USUAL_CHANNELS = "4"
-# Percent: mean and largest error. What the step without the profiler is held to is what is reached; CPU-bound jobs with much Python between
-# their operations are known to be off (docs/internals/ranks.md).
-STEP, CHANGED, MEASURED, MEMORY = (6.5, 25.0), (5.0, 12.0), (4.0, 12.0), (3.0, 8.0)
+# Percent: mean and largest error. Other schedules of a pipeline are held to what is reached: with micro-batches of one sample the CPU decides,
+# whose time differs from session to session (docs/internals/ranks.md).
+STEP, CHANGED, MEASURED, MEMORY = (6.0, 15.0), (5.0, 12.0), (4.0, 12.0), (3.0, 8.0)
+SCHEDULED, SCHEDULED_MEMORY = (32.0, 40.0), (10.0, 13.0)
+RESCHEDULED = "pipeline:"
 
 
 def lines_of(file: Path) -> list[dict]:
@@ -124,6 +126,7 @@ def main() -> int:
     options, folders = options_and_folders(__doc__)
     rows = Rows(folders)
     bad, steps, changes, known, peaks = [], [], [], [], []
+    schedules, schedule_peaks = [], []
     for folder in folders:
         for job, traces in jobs_in(folder).items():
             cases = rows.cases(job)
@@ -145,19 +148,23 @@ def main() -> int:
                     bad.append(f"{job} {whatif}: {prediction['declined']}")
                     print(f"  {whatif}: declined: {prediction['declined']}")
                     continue
-                changes.append(shown(f"  {whatif}", prediction["ms"], row))
+                again = whatif.startswith(RESCHEDULED)
+                (schedules if again else changes).append(shown(f"  {whatif}", prediction["ms"], row))
                 if not prediction.get("peak_bytes"):
                     continue
                 peak = 100 * (prediction["peak_bytes"] / row["peak"] - 1)
-                peaks.append(abs(peak))
+                (schedule_peaks if again else peaks).append(abs(peak))
                 print(f"  {'peak of the fullest rank':38} {prediction['peak_bytes'] / 1e9:7.2f} GB, measured {row['peak'] / 1e9:7.2f}: {peak:+6.2f} %")
             if asked:
                 answer = ask(options.program, "whatif", *map(str, traces), *asked, "--measured-ms", f"{today['median_ms']:.3f}")
-                known += [shown(f"  {w}, today measured", p["ms"], asked[w]) for w, p in zip(asked, answer["predictions"], strict=False) if "ms" in p]
+                known += [shown(f"  {w}, today measured", p["ms"], asked[w]) for w, p in zip(asked, answer["predictions"], strict=False)
+                          if "ms" in p and not w.startswith(RESCHEDULED)]
     bad += summed("steps without the profiler", steps, STEP)
     bad += summed("changes", changes, CHANGED)
     bad += summed("changes from a measured step", known, MEASURED)
     bad += summed("memory of changes", peaks, MEMORY)
+    bad += summed("other schedules", schedules, SCHEDULED)
+    bad += summed("memory of other schedules", schedule_peaks, SCHEDULED_MEMORY)
     return verdict(bad, options.gate)
 
 

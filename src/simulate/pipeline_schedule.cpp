@@ -78,8 +78,7 @@ Actions alternating(const PipelineShape& s, std::uint32_t rank) {
 // directions change places. `near` micro-batches enter at this half's end of the pipeline.
 class DualPipe {
  public:
-  DualPipe(const PipelineShape& s, std::uint32_t rank)
-      : half_(s.microbatches / 2), second_half_(rank >= s.ranks / 2) {
+  DualPipe(const PipelineShape& s, std::uint32_t rank) : half_(s.microbatches / 2), second_half_(rank >= s.ranks / 2) {
     const std::uint32_t half_ranks = s.ranks / 2;
     const std::uint32_t from_end = std::min(rank, s.ranks - 1 - rank);
     const std::uint32_t inner = half_ranks - from_end - 1;
@@ -123,7 +122,9 @@ class DualPipe {
   enum Side : std::uint8_t { kNear, kFar };
 
   // Chunk 0 holds the stage of the first direction, chunk 1 that of the second; the second's micro-batches follow the first's.
-  [[nodiscard]] std::uint32_t chunk(Side side) const { return static_cast<std::uint32_t>((side == kFar) != second_half_); }
+  [[nodiscard]] std::uint32_t chunk(Side side) const {
+    return static_cast<std::uint32_t>((side == kFar) != second_half_);
+  }
   void add(ActionKind kind, Side side, std::uint32_t number, bool beside = false) {
     out_.push_back({kind, chunk(side) * half_ + number, chunk(side), beside});
   }

@@ -31,7 +31,7 @@ TEST(Contention, AProductOfOneTurnTakesTwo) {
 }
 
 TEST(Contention, AProductOfManyTurnsLosesAPart) {
-  // 8192 x 8192 in tiles of 320 x 128: 1664 tiles, 26 turns of 64 blocks, 35 of 48 (two clusters of eight found no room).
+  // 8192 x 8192 in tiles of 320 x 128: 1664 tiles, 26 turns of 64 blocks, 30 of 56 (a cluster of eight found no room).
   const LaunchedKernel product{"nvjet_sm90_tst_320x128_64x3_2x4_h_bz_coopB_TNT", 64, 8192, 8192, 391, 0};
   EXPECT_DOUBLE_EQ(speed_beside(product, part_of_a_gpu(), 2), 26.0 / 30.0);
 }

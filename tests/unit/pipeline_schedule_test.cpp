@@ -1,5 +1,7 @@
 // Orders of pipeline schedules against those printed in the papers, bubbles and activations in flight against closed forms.
 
+#include "simulate/pipeline_schedule.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 #include <numeric>
 
 #include "simulate/pipeline_run.hpp"
-#include "simulate/pipeline_schedule.hpp"
 
 namespace foretrace::test {
 namespace {
@@ -65,8 +66,7 @@ TEST(PipelineSchedule, OrdersOfTwoStages) {
   EXPECT_EQ(simulate::to_text(made(ScheduleKind::kGpipe, 2, 3).ranks[0]), "F0 F1 F2 B0 B1 B2");
   // Two chunks: rank 0 holds stages 0 and 2, and leaves the second stage of a round first.
   const auto i = made(ScheduleKind::kInterleaved, 2, 4, 2);
-  EXPECT_EQ(simulate::to_text(i.ranks[0]),
-            "F0 F1 F0.1 F1.1 F2 B0.1 F3 B1.1 F2.1 B0 F3.1 B1 B2.1 B3.1 B2 B3");
+  EXPECT_EQ(simulate::to_text(i.ranks[0]), "F0 F1 F0.1 F1.1 F2 B0.1 F3 B1.1 F2.1 B0 F3.1 B1 B2.1 B3.1 B2 B3");
   EXPECT_EQ(simulate::to_text(made(ScheduleKind::kZeroBubble, 2, 3).ranks[1]), "F0 I0 F1 I1 W0 F2 I2 W1 W2");
 }
 
@@ -123,7 +123,8 @@ TEST(PipelineSchedule, BubblesAreThoseOfTheClosedForms) {
   }
   for (const std::int64_t p : {2, 4, 8}) {
     const auto ranks = static_cast<std::uint32_t>(p);
-    EXPECT_EQ(bubble(made(ScheduleKind::kZeroBubble, ranks, 4 * ranks), 100, 200, 100), (p - 1) * (100 + 200 - 2 * 100));
+    EXPECT_EQ(bubble(made(ScheduleKind::kZeroBubble, ranks, 4 * ranks), 100, 200, 100),
+              (p - 1) * (100 + 200 - 2 * 100));
   }
 }
 
