@@ -1,9 +1,9 @@
 // What kernels lose beside a collective follows from their grids: the measured cases of tools/measure/parallel/contention.py on a part of
 // 66 SMs.
 
-#include <gtest/gtest.h>
-
 #include "hardware/contention.hpp"
+
+#include <gtest/gtest.h>
 
 namespace foretrace::hardware {
 namespace {
