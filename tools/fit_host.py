@@ -260,7 +260,9 @@ def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, f
     figures: dict[str, tuple[float, str, float]] = {
         n: (ref[n], f"{ref['speed_samples']} phases", 0.0) for n in ("launch_call_us", "launch_follows", "empty_us")}
     figures["probe_view_us"] = one_case(found, [("view", "view")])
-    figures["usual_speed"] = (kept["usual_speed"], f"{len(some)} phases", float(np.std([math.log(s.speed) for s in some])))
+    spread = float(np.std([math.log(s.speed) for s in some]))
+    figures["usual_speed"] = (kept["usual_speed"], f"{len(some)} phases", spread)
+    figures["speed_spread"] = (float(f"{spread:.2g}"), f"{len(some)} phases", 0)
     figures |= events
     of_fit = f"{len(some)} phases of {len({s.network for s in some})} networks"
     figures |= {n: (kept[n], of_fit, 0.0) for n in ("event_layer_us", "left", "follows")}

@@ -4,13 +4,16 @@ after a change, from the traces alone and with the measured step of today. `--ga
 
     tools/job_predictions.py [--gate] [FOLDER…]      jobs in $FORETRACE_TRUTH/h200-parallel, or in these folders
 
-A job is the traces `<model>.<tag>.<case>.w<world>.r<rank>.json.gz` of a folder with `truth.jsonl`, whose rows are the steps of each rank
-without the profiler; `<case>/bs2` and `<case>/ckpt` are the same job after a change. A row whose 10th and 90th percentile are more than 5 %
-apart counts by its distance to the two; the distance to its median is printed next to it. Without such a folder there is nothing to judge
-(exit code 77).
+A job is the traces `<model>.<tag>.<case>.w<world>.r<rank>.json.gz` of a folder with `truth.jsonl` (or `rows.jsonl`), whose rows are the steps of
+each rank without the profiler; `<case>/bs2` and the like are the same job after a change, in any of the folders. Rows with fewer channels
+(`max_ctas`) are the same job on slower links: `bandwidth` by what collectives of both were measured to take (`collectives.jsonl`). A row whose
+10th and 90th percentile are more than 5 % apart counts by its distance to the two; the distance to its median is printed next to it. Without
+such a folder there is nothing to judge (exit code 77).
 """
 
+import re
 import sys
+from pathlib import Path
 from statistics import mean
 
 from gates import ask, verdict
@@ -18,20 +21,81 @@ from job_accuracy import NO_JOB, jobs_in, options_and_folders
 from truth import json_lines
 
 QUIET = 0.05  # of the median: rows that vary less count by their median
-CHANGES = {"bs2": "batch:x=2", "bsh": "batch:x=0.5", "ckpt": "checkpoint"}
-# Percent: mean and largest error. What the step without the profiler is held to is what is reached; CPU-bound jobs with much Python between
-# their operations are known to be off (docs/internals/ranks.md).
-STEP, CHANGED, MEASURED, MEMORY = (6.5, 25.0), (5.0, 12.0), (4.0, 12.0), (3.0, 8.0)
+CHANGES = {"bs2": "batch:x=2", "bsh": "batch:x=0.5", "ckpt": "checkpoint", "accum2": "accumulate:n=2", "compile": "compile",
+           "bucket5": "bucket:mb=5", "bucket100": "bucket:mb=100"}
+# What a recorded variant is changed into to become the job without it.
+UNDONE = {"eager": "flash-attention", "fp32": "amp:dtype=bf16", "cut": "stage-balance"}
+SCHEDULES = {"pp": "1f1b", "gp": "gpipe"}
+USUAL_CHANNELS = "4"
+# Percent: mean and largest error. Other schedules of a pipeline are held to what is reached: with micro-batches of one sample the CPU decides,
+# whose time differs from session to session (docs/internals/ranks.md).
+STEP, CHANGED, MEASURED, MEMORY = (6.0, 15.0), (5.0, 12.0), (4.0, 12.0), (3.0, 8.0)
+SCHEDULED, SCHEDULED_MEMORY = (32.0, 40.0), (10.0, 13.0)
+RESCHEDULED = "pipeline:"
 
 
-def measured(rows: list[dict], job: str, change: str = "") -> dict[str, float] | None:
-    """Means over the ranks, and the highest peak."""
-    model, tag, case, world = job.split(".")
-    mine = [r for r in rows if (r["model"], r["tag"], r["case"], f"w{r['world']}") == (model, tag, case + (change and "/" + change), world)
-            and "median_ms" in r]
-    if not mine:
+def lines_of(file: Path) -> list[dict]:
+    return json_lines(file) if file.exists() else []
+
+
+def channels_of(row: dict) -> str:
+    return row.get("max_ctas", USUAL_CHANNELS)
+
+
+class Rows:
+    """Measured steps of all folders."""
+
+    def __init__(self, folders: list[Path]):
+        self.of = {f: [r for name in ("truth.jsonl", "rows.jsonl") for r in lines_of(f / name) if "median_ms" in r] for f in folders}
+
+    def measured(self, job: str, case: str, first: Path, channels: str = USUAL_CHANNELS) -> dict[str, float] | None:
+        """Means over the ranks, and the highest peak; of the job's own folder where that has the case."""
+        model, tag, _, world = job.split(".")
+        for folder in sorted(self.of, key=lambda f: f != first):
+            mine = [r for r in self.of[folder] if (r["model"], r["tag"], r["case"], f"w{r['world']}") == (model, tag, case, world)
+                    and channels_of(r) == channels]
+            if mine:
+                return {name: mean(r[name] for r in mine) for name in ("median_ms", "p10_ms", "p90_ms")} | {"peak": max(r["peak_bytes"] for r in mine)}
         return None
-    return {name: mean(r[name] for r in mine) for name in ("median_ms", "p10_ms", "p90_ms")} | {"peak": max(r["peak_bytes"] for r in mine)}
+
+    def cases(self, job: str) -> set[str]:
+        model, tag, _, world = job.split(".")
+        return {r["case"] for rows in self.of.values() for r in rows if (r["model"], r["tag"], f"w{r['world']}") == (model, tag, world)}
+
+
+def case_of(job: str, cases: set[str]) -> str:
+    """File names have a dash where rows have a slash."""
+    name = job.split(".")[2]
+    return next((c for c in cases if c.replace("/", "-") == name), name)
+
+
+def changes_of(case: str, cases: set[str]) -> dict[str, str]:
+    """By what-if, the case it leads to."""
+    kind, *variants = case.split("/")
+    if variants:
+        undone = next((w for v, w in UNDONE.items() if variants[0].startswith(v)), None)
+        return {undone: kind} if undone and kind in cases else {}
+    found = {w: f"{kind}/{c}" for c, w in CHANGES.items() if f"{kind}/{c}" in cases}
+    if here := re.fullmatch(r"(pp|gp)(\d+)", kind):
+        for other in sorted(cases):
+            there = re.fullmatch(r"(pp|gp)(\d+)", other)
+            if there and other != kind:
+                said = ([f"microbatches={there[2]}"] if there[2] != here[2] else []) + ([f"schedule={SCHEDULES[there[1]]}"] if there[1] != here[1] else [])
+                found["pipeline:" + ",".join(said)] = other
+    return found
+
+
+def slower_links(folders: list[Path], job: str) -> dict[str, str]:
+    """Bandwidth over today's, by channels: of large all-reduces on as many ranks."""
+    world = int(job.split(".")[3].removeprefix("w"))
+    ms: dict[str, list[float]] = {}
+    for folder in folders:
+        for r in lines_of(folder / "collectives.jsonl"):
+            if r["coll"] == "all_reduce" and r["world"] == world and r.get("mib") == 32 and r.get("share", "") != "100":
+                ms.setdefault(channels_of(r), []).append(r["ms"])
+    if USUAL_CHANNELS not in ms:
+        return {}
+    return {c: f"bandwidth:x={mean(ms[USUAL_CHANNELS]) / mean(v):.3f}" for c, v in ms.items() if c != USUAL_CHANNELS}
 
 
 def off_pct(ms: float, row: dict[str, float]) -> tuple[float, float]:
@@ -60,34 +124,47 @@ def summed(name: str, errors: list[float], limits: tuple[float, float]) -> list[
 
 def main() -> int:
     options, folders = options_and_folders(__doc__)
+    rows = Rows(folders)
     bad, steps, changes, known, peaks = [], [], [], [], []
+    schedules, schedule_peaks = [], []
     for folder in folders:
-        rows = json_lines(folder / "truth.jsonl")
         for job, traces in jobs_in(folder).items():
-            if job.split(".")[2] in NO_JOB or not (today := measured(rows, job)):
+            cases = rows.cases(job)
+            case = case_of(job, cases)
+            if case.split("/")[0] in NO_JOB or not (today := rows.measured(job, case, folder)):
                 continue
-            asked = {CHANGES[c]: row for c in CHANGES if (row := measured(rows, job, c))}
+            asked = {w: row for w, c in changes_of(case, cases).items() if (row := rows.measured(job, c, folder))}
+            for channels, whatif in slower_links(folders, job).items():
+                if row := rows.measured(job, case, folder, channels):
+                    asked[whatif] = row
             answer = ask(options.program, "whatif", *map(str, traces), *(asked or ["bandwidth:x=2"]))
             if "error" in answer:
                 bad.append(f"{job}: {answer['error']}")
                 continue
             steps.append(shown(job, answer["baseline"]["unprofiled_ms"], today))
-            for prediction in answer["predictions"] if asked else []:
-                row = asked[prediction["whatif"]]
+            for whatif, prediction in zip(asked, answer["predictions"], strict=False):
+                row = asked[whatif]
                 if "declined" in prediction:
-                    bad.append(f"{job} {prediction['whatif']}: {prediction['declined']}")
+                    bad.append(f"{job} {whatif}: {prediction['declined']}")
+                    print(f"  {whatif}: declined: {prediction['declined']}")
                     continue
-                changes.append(shown(f"  {prediction['whatif']}", prediction["ms"], row))
+                again = whatif.startswith(RESCHEDULED)
+                (schedules if again else changes).append(shown(f"  {whatif}", prediction["ms"], row))
+                if not prediction.get("peak_bytes"):
+                    continue
                 peak = 100 * (prediction["peak_bytes"] / row["peak"] - 1)
-                peaks.append(abs(peak))
+                (schedule_peaks if again else peaks).append(abs(peak))
                 print(f"  {'peak of the fullest rank':38} {prediction['peak_bytes'] / 1e9:7.2f} GB, measured {row['peak'] / 1e9:7.2f}: {peak:+6.2f} %")
             if asked:
                 answer = ask(options.program, "whatif", *map(str, traces), *asked, "--measured-ms", f"{today['median_ms']:.3f}")
-                known += [shown(f"  {p['whatif']}, today measured", p["ms"], asked[p["whatif"]]) for p in answer["predictions"] if "ms" in p]
+                known += [shown(f"  {w}, today measured", p["ms"], asked[w]) for w, p in zip(asked, answer["predictions"], strict=False)
+                          if "ms" in p and not w.startswith(RESCHEDULED)]
     bad += summed("steps without the profiler", steps, STEP)
     bad += summed("changes", changes, CHANGED)
     bad += summed("changes from a measured step", known, MEASURED)
     bad += summed("memory of changes", peaks, MEMORY)
+    bad += summed("other schedules", schedules, SCHEDULED)
+    bad += summed("memory of other schedules", schedule_peaks, SCHEDULED_MEMORY)
     return verdict(bad, options.gate)
 
 

@@ -108,9 +108,9 @@ struct CollectiveRow {
   Collective kind = Collective::kAllReduce;
   int ranks = 0;
   int ranks_per_node = 0;  ///< 0: not said
-  int channels = 0;        ///< thread blocks of its kernel; 0: not said
   double bytes = 0;        ///< of the whole tensor, as above
   double ms = 0;
+  int channels = 0;  ///< thread blocks of its kernel; 0: not said
 };
 
 /// Measured collectives: sizes between are interpolated; other rank counts and collectives are derived from the nearest

@@ -6,20 +6,30 @@
 //
 //   ceil(blocks / SMs)  →  ceil(blocks / (SMs − taken))
 //
-// Blocks of a cluster start together, on as many SMs as they need: a grid that fills the GPU exactly takes twice as long as soon as one
-// of its clusters finds no room. A kernel with one block per SM that takes its tiles one by one loses no more than the SMs.
+// Blocks of a cluster start together on pairs of SMs, so they lose the pair. Products of cuBLAS on Hopper are as many blocks as there are
+// SMs, which take one tile of the result after another: they take as many turns as tiles over blocks that found room. A product of one
+// turn takes twice as long as soon as one cluster finds no room.
 
+#include <cstdint>
 #include <string_view>
 
 #include "foretrace/hardware/device.hpp"
-#include "foretrace/trace/trace.hpp"
 
 namespace foretrace::hardware {
 
 /// The blocks of a cluster, where the name of the kernel says it (cuBLAS, CUTLASS); else 1.
 int cluster_blocks(std::string_view kernel);
 
-/// The speed of a kernel on a device of which `taken` SMs are held, over its speed on all of them.
-double speed_beside(const trace::KernelLaunch& launch, std::string_view kernel, const Device& device, int taken);
+/// A kernel as far as its blocks say how it goes with fewer SMs.
+struct LaunchedKernel {
+  std::string_view name;
+  std::int64_t blocks = 0;
+  std::int64_t rows = 0, columns = 0;  ///< of the result of a product; 0: none, or unknown
+  double us = 0;                       ///< alone
+  double begin_us = 0;                 ///< of that, what a kernel takes however little it does
+};
+
+/// Its speed on a device of which a collective's blocks hold `taken` SMs, over its speed on all of them.
+double speed_beside(const LaunchedKernel& kernel, const Device& device, int taken);
 
 }  // namespace foretrace::hardware

@@ -36,6 +36,7 @@ std::vector<Figure> figures_of(HostCosts& c) {
       {"empty_us", &c.reference.empty_us},
       {"probe_view_us", &c.reference.view_us},
       {"usual_speed", &c.default_speed},
+      {"speed_spread", &c.speed_spread},
       {"event_op_us", &c.profiler.op_us},
       {"event_nvtx_us", &c.profiler.nvtx_us},
       {"event_call_us", &c.profiler.call_us},

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/percentiles.hpp"
 #include "work/op_names.hpp"
 
 namespace foretrace::host {
@@ -79,6 +80,10 @@ double remaining_share(Ns own, double modules, double traced_speed, const HostCo
   return left * step_speed(traced_speed, host) / traced_speed;
 }
 
+bool has_collectives(const Graph& g) {
+  return std::any_of(g.kind.begin(), g.kind.end(), [](TaskKind k) { return k == TaskKind::kCollective; });
+}
+
 std::array<double, kCpuPhases> traced_speeds(const Graph& g, const HostCosts& host) {
   std::array<std::vector<Ns>, kCpuPhases> launches, allocations;
   for (std::size_t t = 0; t < g.size(); ++t) {
@@ -102,6 +107,11 @@ std::array<double, kCpuPhases> traced_speeds(const Graph& g, const HostCosts& ho
   }
   double known = 0;  // forward and update share a thread, so the first that is known
   for (const double s : speed) known = known > 0 ? known : s;
+  if (has_collectives(g)) {
+    // Launches that are far apart, with Python in between, find cold caches: slower than any host is usually seen is not the host.
+    const double slowest = host.default_speed * std::exp(kTenthPercentile * host.speed_spread);
+    for (double& s : speed) s = std::min(s, slowest);
+  }
   for (double& s : speed) s = s > 0 ? s : known > 0 ? known : host.default_speed;
   return speed;
 }

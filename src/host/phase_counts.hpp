@@ -18,6 +18,9 @@ struct PhaseCounts {
   [[nodiscard]] double correction(std::size_t phase, double ns, const HostCosts& host) const;
 };
 
+/// Whether the step is one of several ranks.
+bool has_collectives(const graph::Graph& graph);
+
 PhaseCounts count_phases(const graph::Graph& graph);
 
 /// The share of a phase's traced time, less recording (`own`), that is left at the step's speed.

@@ -7,6 +7,7 @@
 
 #include "graph/call_roles.hpp"
 #include "graph/startup.hpp"
+#include "host/phase_counts.hpp"
 
 namespace foretrace::host {
 
@@ -20,12 +21,10 @@ namespace {
 // profiler too, up to this share of the thread's other time; 11 measured models had 0.5 to 6 %.
 constexpr double kLongShare = 0.06;
 
-// Autograd's own thread runs C++. In a job of several ranks, stretches of this length without an event are Python in it: hooks and tensor
-// subclasses. Plain backward passes have them for 3 to 20 % of their other time (about 20 traces on an H200), sharded ones and those of
-// DTensor for 57 to 73 %. What exceeds the plain share is the program's own, and recording does not slow it. (Compiled steps of one GPU
-// have long stretches too, which recording does slow.)
+// In a job of several ranks, stretches of this length without an event are Python that no event interrupts: hooks, schedules, tensor
+// subclasses. Recording slows what comes right behind an event, and no more of them than this. (Compiled steps of one GPU have long
+// stretches too, which recording does slow.)
 constexpr Ns kPythonStretch = 20'000;
-constexpr double kPythonShare = 0.2;
 
 // CUDA-graph launches, synchronisations and the loading of data do not follow the cost of ordinary launches.
 bool follows_launches(const Graph& g, std::size_t t) {
@@ -60,14 +59,9 @@ void take_stretches(const Graph& g, const graph::GraphLane& lane, std::vector<Ns
   }
 }
 
-void keep_python_of_backward(const Graph& g, const graph::GraphLane& lane, std::vector<Ns>& parts) {
-  Ns others = 0, python = 0;
-  const auto is_python = [&](std::size_t t) { return g.kind[t] == TaskKind::kCpu && g.cost[t] > kPythonStretch; };
-  for (std::size_t t = lane.begin; t < lane.end; ++t) (is_python(t) ? python : others) += parts[t];
-  const double allowed = kPythonShare * static_cast<double>(others);
-  if (static_cast<double>(python) <= allowed) return;
+void keep_python(const Graph& g, const graph::GraphLane& lane, std::vector<Ns>& parts) {
   for (std::size_t t = lane.begin; t < lane.end; ++t) {
-    if (is_python(t)) parts[t] = scaled(parts[t], allowed / static_cast<double>(python));
+    if (g.kind[t] == TaskKind::kCpu) parts[t] = std::min(parts[t], kPythonStretch);
   }
 }
 
@@ -124,12 +118,11 @@ void take_recording(const Graph& g, const graph::GraphLane& lane, const std::vec
 CpuParts cpu_parts(const Graph& g, const HostCosts& host, const std::array<double, kCpuPhases>& speed) {
   const std::vector<char> launches = launching(g);
   CpuParts parts{std::vector<Ns>(g.size(), 0), std::vector<Ns>(g.size(), 0)};
-  const bool communicates =
-      std::any_of(g.kind.begin(), g.kind.end(), [](TaskKind k) { return k == TaskKind::kCollective; });
+  const bool communicates = has_collectives(g);
   for (const graph::GraphLane& lane : g.lanes) {
     if (lane.kind != graph::GraphLaneKind::kCpu) continue;
     take_stretches(g, lane, parts.scalable);
-    if (communicates && &lane != &g.lanes[g.main_lane]) keep_python_of_backward(g, lane, parts.scalable);
+    if (communicates) keep_python(g, lane, parts.scalable);
     limit_between_launches(lane, launches, parts.scalable);
     if (!g.recorded.empty()) take_recording(g, lane, launches, host.profiler, speed, parts);
   }

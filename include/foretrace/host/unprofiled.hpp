@@ -26,6 +26,7 @@ struct HostCosts {
   std::string name;  ///< of the file: "xeon-h200"
 
   double default_speed = 1;   ///< of a trace that does not show its speed
+  double speed_spread = 0;    ///< of the logarithm of traces' speeds
   double speed_exponent = 1;  ///< the step's log speed moves by this much of the trace's; 1 on a host of constant speed
   std::optional<double> speed;  ///< without the profiler, where it was measured: the trace's speed is then ignored
 

@@ -16,8 +16,8 @@ Result<JobPlan> apply_to_job(const JobModels& job, const Parameters&) {
   if (std::adjacent_find(peers.begin(), peers.end()) == peers.end()) {
     return fail(ErrorCode::kDeclined, "every rank does other work than all others, so that none is known to be late");
   }
-  return JobPlan{[&job, gpu = typical_ranks(job, true), cpu = typical_ranks(job, false)](
-                        std::size_t slot, Model& model, Draft& draft) -> Status {
+  return JobPlan{[&job, gpu = typical_ranks(job, true), cpu = typical_ranks(job, false)](std::size_t slot, Model& model,
+                                                                                         Draft& draft) -> Status {
     for (const bool on_gpu : {true, false}) {
       const std::uint32_t like = (on_gpu ? gpu : cpu)[slot];
       if (like == slot) continue;

@@ -9,9 +9,7 @@ namespace {
 
 constexpr const char* kAsRecorded = "recorded";
 
-Status apply_alone(Model&, Draft&, const Parameters&) {
-  return needs_a_job("one trace holds one stage of a pipeline");
-}
+Status apply_alone(Model&, Draft&, const Parameters&) { return needs_a_job("one trace holds one stage of a pipeline"); }
 
 Result<JobPlan> apply_to_job(const JobModels& job, const Parameters& p) {
   std::optional<simulate::ScheduleKind> schedule;
@@ -31,28 +29,27 @@ std::string code_for(const Parameters& p, bool /*training*/) {
                      p.number("microbatches") > 0 ? fmt::format("{:g}", p.number("microbatches")) : "…");
 }
 
-const Registered kRegistered(
-    {.name = "pipeline",
-     .about = "a recorded pipeline with other micro-batches, or in another order",
-     .parameters = {{.name = "microbatches",
-                     .about = "of a step; 0: as recorded",
-                     .default_value = "0",
-                     .type = ParameterType::kNumber,
-                     .minimum = -1,
-                     .check = whole_number<1024>},
-                    {.name = "schedule",
-                     .about = "which pass a rank runs when",
-                     .default_value = kAsRecorded,
-                     .choices = {kAsRecorded, "1f1b", "gpipe"}}},
-     .assumes = "a step has the same samples; a pass runs what the recorded ones ran",
-     .source = "GPipe; PipeDream",
-     .changes = Changes::kWorkers,
-     .parts = {.memory = Part::kModelled},
-     .code = "another schedule of torch.distributed.pipelining",
-     .code_for = code_for,
-     .effort = Effort::kLine,
-     .stage = Stage::kRuntime,
-     .apply = apply_alone});
+const Registered kRegistered({.name = "pipeline",
+                              .about = "a recorded pipeline with other micro-batches, or in another order",
+                              .parameters = {{.name = "microbatches",
+                                              .about = "of a step; 0: as recorded",
+                                              .default_value = "0",
+                                              .type = ParameterType::kNumber,
+                                              .minimum = -1,
+                                              .check = whole_number<1024>},
+                                             {.name = "schedule",
+                                              .about = "which pass a rank runs when",
+                                              .default_value = kAsRecorded,
+                                              .choices = {kAsRecorded, "1f1b", "gpipe"}}},
+                              .assumes = "a step has the same samples; a pass runs what the recorded ones ran",
+                              .source = "GPipe; PipeDream",
+                              .changes = Changes::kWorkers,
+                              .parts = {.memory = Part::kModelled},
+                              .code = "another schedule of torch.distributed.pipelining",
+                              .code_for = code_for,
+                              .effort = Effort::kLine,
+                              .stage = Stage::kRuntime,
+                              .apply = apply_alone});
 const RegisteredForJobs kOnJobs("pipeline", apply_to_job);
 
 }  // namespace

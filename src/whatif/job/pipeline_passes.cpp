@@ -46,8 +46,8 @@ class Reader {
       return fail(ErrorCode::kDeclined, "the forward and backward passes of the micro-batches cannot be told apart");
     }
     out.micro_batches = static_cast<std::uint32_t>(forward);
-    out.forward_first = std::none_of(stretches_.begin(), stretches_.begin() + forward,
-                                     [](const Stretch& s) { return s.backward; });
+    out.forward_first =
+        std::none_of(stretches_.begin(), stretches_.begin() + forward, [](const Stretch& s) { return s.backward; });
     find_borders();
     collect(out);
     return out;

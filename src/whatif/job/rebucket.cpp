@@ -72,7 +72,8 @@ Status rebucket(Model& m, Draft& draft, std::int64_t bytes) {
   const double per_gradient = static_cast<double>(moved) / static_cast<double>(gradients.bytes());
   constexpr double kOthers = 0.1;  // small all-reduces of norms and losses move far less
   if (std::abs(per_gradient - 1) > kOthers) {
-    return fail(ErrorCode::kDeclined, "what the rank all-reduces is not its gradients, each once, in the type they have");
+    return fail(ErrorCode::kDeclined,
+                "what the rank all-reduces is not its gradients, each once, in the type they have");
   }
   const BucketPlan plan = pytorch_buckets(gradients, bytes, bytes);
   const Transfers transfers(g, recorded);

@@ -89,8 +89,8 @@ class Rewriter {
     message_ns_ = costs[costs.size() / 2];
   }
 
-  void run(const std::vector<simulate::PipelineAction>& actions, std::uint32_t before_forward, std::uint32_t behind_forward,
-           std::uint32_t before_backward, std::uint32_t behind_backward) {
+  void run(const std::vector<simulate::PipelineAction>& actions, std::uint32_t before_forward,
+           std::uint32_t behind_forward, std::uint32_t before_backward, std::uint32_t behind_backward) {
     for (const simulate::PipelineAction& a : actions) {
       const bool backward = a.kind != ActionKind::kForward;
       const std::size_t like = template_of(backward ? backward_ : forward_, a.microbatch);
@@ -197,8 +197,8 @@ Result<Reschedule> Reschedule::make(const JobModels& job, std::uint32_t micro_ba
   Reschedule out;
   FORETRACE_TRY_VOID(out.read_ranks(job));
   out.after_ = {schedule.value_or(out.before_.schedule), micro_batches > 0 ? micro_batches : out.before_.micro_batches};
-  FORETRACE_TRY(out.schedule_, simulate::make_pipeline_schedule(
-                                   {out.after_.schedule, out.stages_, out.after_.micro_batches, 1}));
+  FORETRACE_TRY(out.schedule_,
+                simulate::make_pipeline_schedule({out.after_.schedule, out.stages_, out.after_.micro_batches, 1}));
   FORETRACE_TRY_VOID(out.tie(job));
   return out;
 }
@@ -265,7 +265,8 @@ Status Reschedule::tie(const JobModels& job) {
       connect(next, ranks_[next].to_previous, s, ranks_[s].from_next);
     }
   }
-  if (!enough) return fail(ErrorCode::kDeclined, "too few messages were recorded to tell those of a new schedule apart");
+  if (!enough)
+    return fail(ErrorCode::kDeclined, "too few messages were recorded to tell those of a new schedule apart");
   ties_ = std::move(ties);
   return {};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hardware/contention.hpp"
+#include "trace/latencies.hpp"
 
 namespace foretrace::whatif {
 
@@ -14,7 +15,17 @@ double on_sms_left(const Model& m, std::uint32_t t) {
   const EventId event = m.graph.event[t];
   const trace::KernelLaunch* launch = m.trace != nullptr && event.valid() ? m.trace->launch(event.index()) : nullptr;
   if (launch == nullptr) return 1 - static_cast<double>(m.interference->sms) / std::max(1, m.device.sm_count);
-  return hardware::speed_beside(*launch, m.graph.task_name(t), m.device, m.interference->sms);
+  hardware::LaunchedKernel kernel{.name = m.graph.task_name(t),
+                                  .blocks = launch->grid[0] * launch->grid[1] * launch->grid[2],
+                                  .us = static_cast<double>(m.graph.cost[t]) / 1e3,
+                                  .begin_us = static_cast<double>(m.latencies->short_kernel) / 1e3};
+  if (const std::uint32_t row = m.works.row_of(t); row != kNone) {
+    if (const auto* product = std::get_if<work::Gemm>(&m.works[row].kind); product != nullptr && product->batch == 1) {
+      kernel.rows = product->m;
+      kernel.columns = product->n;
+    }
+  }
+  return hardware::speed_beside(kernel, m.device, m.interference->sms);
 }
 
 simulate::Contention contention_of(const Model& m) {

@@ -134,7 +134,7 @@ def parts_of(trace: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     marks = sorted((e["ts"], e["ts"] + e["dur"], e["name"][5:]) for e in events
                    if e.get("cat") == "user_annotation" and str(e.get("name", "")).startswith("pair|"))
     launched = {}
-    calls = sorted(((e["ts"], e["args"]["correlation"]) for e in events if e.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in e.get("args", {})))
+    calls = sorted((e["ts"], e["args"]["correlation"]) for e in events if e.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in e.get("args", {}))
     at = 0
     for ts, correlation in calls:
         while at < len(marks) and marks[at][1] < ts:

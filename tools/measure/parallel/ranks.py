@@ -11,7 +11,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-
 APART = 3  # cores on which programs start while another one is measured
 
 
