@@ -111,10 +111,10 @@ Status apply_blueconnect(Builder& b);
 Status apply_horovod(Builder& b);
 
 // Parts of schemes that divide what each worker keeps.
-/// The update of a share: its kernels work on 1/N of the elements.
-void share_update(Builder& b);
-/// States live in 1/N of the memory, and so do gradients and parameters where those are divided too; of these `largest_unit` twice whole.
-void share_memory(Builder& b, bool gradients, bool parameters, std::int64_t largest_unit);
+/// The update of a share: its kernels work on that part of the elements.
+void share_update(Builder& b, double share);
+/// States live in this share of the memory, and so do gradients and parameters where those are divided too; of these `largest_unit` twice whole.
+void share_memory(Builder& b, double share, bool gradients, bool parameters, std::int64_t largest_unit);
 
 /// DDP's frame, shared by the schemes that reduce buckets: buffers are broadcast before forward, each gradient is copied into its
 /// bucket, and behind backward each bucket is waited for.

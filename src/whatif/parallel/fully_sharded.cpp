@@ -25,16 +25,39 @@ struct Unit {
   std::uint32_t last_gradient = 0;
 };
 
-// Blocks that repeat are units of their own, everything else is the root's; without names, parts of bucket size.
+std::string_view layer_name(const Graph& g, std::uint32_t task) {
+  return task == kNone || !g.layer[task].valid() ? std::string_view() : g.strings[g.layers[g.layer[task].index()].name];
+}
+
+std::string_view layer_name(const Builder& b, const Gradient& gradient) {
+  for (const std::uint32_t t : gradient.side) {
+    if (const std::string_view name = layer_name(b.m.graph, t); !name.empty()) return name;
+  }
+  return layer_name(b.m.graph, gradient.gpu);
+}
+
+// Layers as large as a bucket, where no blocks repeat.
+std::map<std::string, Unit> large_layers(const Builder& b) {
+  const Graph& g = b.m.graph;
+  std::map<std::string, Unit> units;
+  for (std::uint32_t i = 0; i < b.gradients.list.size(); ++i) {
+    if (const std::string_view name = layer_name(b, b.gradients.list[i]); !name.empty()) units[std::string(name)].bytes += b.gradients.bytes(i);
+  }
+  const auto least = static_cast<std::int64_t>(b.how.bucket_mb * (1 << 20));
+  std::erase_if(units, [&](const auto& unit) { return unit.second.bytes < least; });
+  for (std::uint32_t t = g.lanes[b.gradients.stream].begin; t < g.lanes[b.gradients.stream].end; ++t) {
+    const auto found = units.find(std::string(layer_name(g, t)));
+    if (found == units.end()) continue;
+    std::uint32_t& first = g.phase[t] == Phase::kForward ? found->second.first_forward : found->second.first_backward;
+    if (first == kNone && (g.phase[t] == Phase::kForward || g.phase[t] == Phase::kBackward)) first = t;
+  }
+  for (auto& [name, unit] : units) unit.bytes = 0;  // counted again with its gradients
+  return units;
+}
+
+// Blocks that repeat are units of their own, without any the large layers; everything else is the root's.
 std::vector<Unit> units_of(const Builder& b) {
   const Graph& g = b.m.graph;
-  const auto block_name = [&](const Gradient& gradient) -> std::string {
-    for (const std::uint32_t t : gradient.side) {
-      if (g.layer[t].valid()) return block_of(g.strings[g.layers[g.layer[t].index()].name]);
-    }
-    if (gradient.gpu == kNone || !g.layer[gradient.gpu].valid()) return {};
-    return block_of(g.strings[g.layers[g.layer[gradient.gpu].index()].name]);
-  };
   std::vector<Unit> units;
   std::map<std::string, std::size_t> by_name;
   const std::vector<BlockOfLayers> blocks = repeated_blocks(g);
@@ -50,6 +73,12 @@ std::vector<Unit> units_of(const Builder& b) {
     if (block.first_backward != kNone) unit.first_backward = block.first_backward;
     units.push_back(std::move(unit));
   }
+  if (blocks.empty()) {
+    for (auto& [name, unit] : large_layers(b)) {
+      by_name.emplace(name, units.size());
+      units.push_back(std::move(unit));
+    }
+  }
   const std::size_t root = units.size();
   units.emplace_back();
   const auto add = [&](Unit& unit, std::uint32_t i) {
@@ -58,7 +87,8 @@ std::vector<Unit> units_of(const Builder& b) {
     unit.last_gradient = std::max(unit.last_gradient, i);
   };
   for (std::uint32_t i = 0; i < b.gradients.list.size(); ++i) {
-    const auto found = by_name.find(block_name(b.gradients.list[i]));
+    const std::string_view layer = layer_name(b, b.gradients.list[i]);
+    const auto found = by_name.find(blocks.empty() ? std::string(layer) : std::string(block_of(layer)));
     add(units[found == by_name.end() ? root : found->second], i);
   }
   std::erase_if(units, [](const Unit& u) { return u.gradients.empty(); });
@@ -200,7 +230,8 @@ Status apply_fsdp(Builder& b) {
         b.collective(b.lane(), Collective::kReduceScatter, static_cast<double>(unit.bytes), "reduce-scatter of a unit");
     b.start_behind(reduced, at);
     b.cpu(at, "FSDP: gradients of the shards", hooks.gradients, Phase::kBackward);
-    if (b.few_queues()) b.hold_main_stream(gradient.cpu, reduced);
+    // FullyShardedDataParallel's reductions never held the main stream in the rows there are.
+    if (b.few_queues() && !b.how.flat) b.hold_main_stream(gradient.cpu, reduced);
   }
   Place at{b.gradients.backward_cpu, b.gradients.backward_gpu};
   const std::uint32_t wait = b.kernel(at, "gradients' share in place", 0, b.ns(b.ddp.wait_us), Phase::kBackward);
@@ -209,8 +240,9 @@ Status apply_fsdp(Builder& b) {
     const double us = b.m.host.fsdp.update_tensor_us * static_cast<double>(b.gradients.list.size());
     b.cpu(at, "FSDP: sharded tensors in the update", b.m.cpu_time(us, host::CpuPhase::kOptimizer), Phase::kOptimizer);
   }
-  share_update(b);
-  share_memory(b, true, true, largest);
+  const double share = 1.0 / b.cluster.workers;
+  share_update(b, share);
+  share_memory(b, share, true, true, largest);
   return {};
 }
 
