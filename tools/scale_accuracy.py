@@ -121,7 +121,7 @@ def predict(foretrace, trace, measured_ms, world, collectives, tag, extra):
     else:
         answer = gates.ask(foretrace, "scale", str(trace), "--workers", str(world), "--measured-ms", str(measured_ms), "--collectives",
                            str(collectives), "--collectives-tag", tag, *extra)
-    return (answer["predictions"][0], None) if "predictions" in answer else (None, answer["error"])
+    return ({"exposed_comm_ms": float("nan")} | answer["predictions"][0], None) if "predictions" in answer else (None, answer["error"])
 
 
 def distance(ms, row):

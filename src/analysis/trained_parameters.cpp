@@ -1,6 +1,8 @@
 #include "analysis/trained_parameters.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -66,22 +68,38 @@ void count(const trace::Trace& t, const Graph& g, TrainedParameters& out) {
   }
 }
 
-// Gradients have the type of their parameters, and backward says which when it puts one in place. FP32 where it does not, or where
-// types are mixed.
-std::int64_t gradient_element_bytes(const trace::Trace& trace) {
+// What backward puts in place as gradients.
+struct Accumulated {
+  std::int64_t elements = 0;  // 0 where a shape is missing
+  std::int64_t element_bytes = 4;
+};
+
+// Of one step: every step of a trace accumulates the same. Gradients have the type of their parameters; FP32 where the trace does not say
+// it, or types are mixed.
+Accumulated accumulated_gradients(const trace::Trace& trace, const Graph& g) {
   constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
-  constexpr std::int64_t kFloat = 4;
-  std::int64_t bytes = 0;
-  for (std::size_t e = 0; e < trace.size(); ++e) {
-    if (trace.name(e) != kAccumulate) continue;
-    const trace::OpInputs* inputs = trace.args.inputs(trace.events.args[e]);
-    if (inputs == nullptr || !inputs->types.valid()) return kFloat;
-    const std::vector<std::string> types = trace::parse_strings(trace.strings[inputs->types]);
-    const std::int64_t each = types.empty() ? 0 : work::element_bytes(types.front());
-    if (each == 0 || (bytes != 0 && each != bytes)) return kFloat;
-    bytes = each;
+  Accumulated out;
+  std::optional<Ns> begin;
+  for (std::size_t t = 0; t < g.size() && !begin; ++t) {
+    if (g.kind[t] == TaskKind::kCall && g.event[t].valid()) begin = trace.events.start[g.event[t].index()] - g.measured[t];
   }
-  return bytes == 0 ? kFloat : bytes;
+  std::set<std::int64_t> types;
+  bool shapes = true;
+  for (std::size_t e = 0; begin && e < trace.size(); ++e) {
+    const Ns at = trace.events.start[e] - *begin;
+    if (at < 0 || at > g.traced || trace.name(e) != kAccumulate) continue;
+    const trace::OpInputs* inputs = trace.args.inputs(trace.events.args[e]);
+    const auto dims = inputs == nullptr || !inputs->dims.valid() ? std::vector<std::vector<std::int64_t>>()
+                                                                 : trace::parse_shapes(trace.strings[inputs->dims]);
+    shapes = shapes && !dims.empty();
+    if (!dims.empty()) out.elements = saturated_sum(out.elements, trace::elements_of(dims.front()));
+    const auto names = inputs == nullptr || !inputs->types.valid() ? std::vector<std::string>()
+                                                                   : trace::parse_strings(trace.strings[inputs->types]);
+    types.insert(names.empty() ? 0 : work::element_bytes(names.front()));
+  }
+  if (!shapes) out.elements = 0;
+  if (types.size() == 1 && *types.begin() > 0) out.element_bytes = *types.begin();
+  return out;
 }
 
 // A compiled program says itself which of its inputs it updates.
@@ -111,7 +129,9 @@ TrainedParameters trained_parameters(const trace::Trace& trace, const Graph& gra
   out.optimizer = optimizer_name(trace);
   count(trace, graph, out);
   count_compiled(trace, out);
-  out.element_bytes = gradient_element_bytes(trace);
+  const Accumulated gradients = accumulated_gradients(trace, graph);
+  out.element_bytes = gradients.element_bytes;
+  out.accumulated = gradients.elements;
   return out;
 }
 
@@ -124,7 +144,9 @@ void size_parameters(memory::Curve& c, TrainedParameters& trained) {
     ++tensors;
   }
   if (trained.elements == 0) {
+    // Several passes accumulate each gradient as often; other tensors may look like gradients in memory.
     trained.elements = bytes / trained.element_bytes;
+    if (trained.accumulated > 0) trained.elements = std::min(trained.elements, trained.accumulated);
     trained.tensors = tensors;
   } else if (bytes > 0 && bytes < 3 * trained.elements) {
     trained.element_bytes = 2;  // a gradient has its parameter's type

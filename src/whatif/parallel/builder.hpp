@@ -124,10 +124,10 @@ Status apply_blueconnect(Builder& b);
 Status apply_horovod(Builder& b);
 
 // Parts of schemes that divide what each worker keeps.
-/// The update of a share: its kernels work on 1/N of the elements.
-void share_update(Builder& b);
-/// Optimizer states live in 1/N of the memory, and so do gradients where those are divided too.
-void share_memory(Builder& b, bool gradients);
+/// The update of a share: its kernels work on that part of the elements.
+void share_update(Builder& b, double share);
+/// Optimizer states live in this share of the memory, and so do gradients where those are divided too.
+void share_memory(Builder& b, double share, bool gradients);
 
 /// DDP's frame, shared by the schemes that reduce buckets: buffers are broadcast before forward, each gradient is copied into its
 /// bucket, and behind backward each bucket is waited for.

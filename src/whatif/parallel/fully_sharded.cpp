@@ -71,7 +71,7 @@ class FullySharded {
       }
     }
     finish();
-    share_update(b_);
+    share_update(b_, 1.0 / shards_);
     if (b_.how.cpu_offload) update_on_host();
     shard_memory(b_, units_, types_, shards_);
   }
@@ -203,7 +203,8 @@ class FullySharded {
     }
     reduced_last_ = last;
     b_.cpu(at, "FSDP: gradients of the shards", hooks.gradients, Phase::kBackward);
-    if (b_.few_queues()) b_.hold_main_stream(gradient.cpu, reduced_);
+    // FullyShardedDataParallel's reductions never held the main stream in the rows there are.
+    if (b_.few_queues() && !b_.how.flat) b_.hold_main_stream(gradient.cpu, reduced_);
   }
 
   void finish() {

@@ -71,6 +71,8 @@ std::shared_ptr<const hardware::CollectiveModel> across_groups(const Cluster& cl
 Status apply_blueconnect(Builder& b) {
   FORETRACE_TRY(const Levels levels, Levels::of(b.cluster));
   Buckets buckets(b);
+  // Buckets, and of each the part that a worker has between the levels.
+  if (b.m.memory) b.m.memory->start_bytes += b.gradients.bytes() + b.gradients.bytes() / levels.per_node;
   const std::uint32_t inside = b.lane();
   const std::uint32_t between = b.new_lane("communication between nodes");
   const std::uint32_t back = b.new_lane("communication back inside nodes");
@@ -78,20 +80,20 @@ Status apply_blueconnect(Builder& b) {
   buckets.reduce([&](const Bucket& bucket, Place& at, std::uint32_t launched) {
     b.cpu(at, "communication hook", b.ns(b.ddp.hook_us), Phase::kBackward);
     std::uint32_t gather = kNone;
-    std::uint32_t across = kNone;
     // Parts of a bucket follow each other through the levels: with many of them, only the slowest level's time shows.
     for (const double bytes : b.slices(static_cast<double>(bucket.bytes))) {
       b.cpu(at, "BlueConnect calls", 3 * b.ns(b.ddp.collective_us), Phase::kBackward);
       const std::uint32_t scatter =
           b.collective(inside, Collective::kReduceScatter, bytes, levels.per_node, "reduce-scatter inside nodes");
-      across = b.transfer(between, levels.between(bytes), "all-reduce between nodes");
+      const std::uint32_t across =
+          b.transfer(between, levels.between(bytes), "all-reduce between nodes");
       gather = b.collective(back, Collective::kAllGather, bytes, levels.per_node, "all-gather inside nodes");
       b.start_behind(scatter, at);
       b.wait_for(across, scatter);
       b.wait_for(gather, across);
     }
-    // The division behind the all-reduce waits on a stream that shares the main one's queue.
-    if (b.few_queues()) b.hold_main_stream(launched, across);
+    // Every level has streams of its own, and what waits on the last of them shares the main one's queue.
+    if (b.few_queues()) b.hold_main_stream(launched, gather);
     return gather;
   });
   buckets.copy_back();

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
+#include "foretrace/simulate/simulate.hpp"
 #include "hardware/collective.hpp"
 #include "whatif/model/simulate_model.hpp"
 #include "whatif/parallel/builder.hpp"
@@ -102,6 +104,9 @@ class Servers {
 
 Status apply_ps(Builder& b) {
   Buckets buckets(b);
+  // Buckets, and what comes back: from servers beside the workers also the sum that each makes itself.
+  const std::int64_t whole = b.gradients.bytes();
+  if (b.m.memory) b.m.memory->start_bytes += 2 * whole + (b.how.servers > 0 ? 0 : whole / b.cluster.workers);
   Servers servers(b, false);
   buckets.reduce([&](const Bucket& bucket, Place& at, std::uint32_t launched) {
     b.cpu(at, "communication hook", b.ns(b.ddp.hook_us), Phase::kBackward);
@@ -120,16 +125,42 @@ Status apply_ps(Builder& b) {
   return {};
 }
 
+namespace {
+
+// By gradient, what a slice of it finds in front of it where streams share a queue: the last task of backward that was launched before
+// the gradient was there. Launches run ahead of the GPU, so that this often is the end of backward.
+std::vector<std::uint32_t> launched_before_ready(const Builder& b) {
+  const Graph& g = b.m.graph;
+  std::vector<std::uint32_t> last(b.gradients.list.size(), kNone);
+  if (!b.few_queues()) return last;
+  const simulate::Timeline alone = simulate::simulate(g);
+  const graph::GraphLane& stream = g.lanes[b.gradients.stream];
+  std::uint32_t t = stream.begin;
+  for (std::size_t i = 0; i < last.size(); ++i) {
+    const std::uint32_t from = b.gradients.list[i].gpu;
+    if (from == kNone) continue;
+    for (; t < stream.end && t <= b.gradients.backward_gpu; ++t) {
+      if (g.launch[t].valid() && alone.end[g.launch[t].index()] > alone.end[from]) break;
+    }
+    last[i] = t > stream.begin ? std::max(t - 1, from) : from;
+  }
+  return last;
+}
+
+}  // namespace
+
 Status apply_p3(Builder& b) {
   const Graph& g = b.m.graph;
   // Slices of each gradient, pushed once it is there; priority: gradients that come last in backward are needed first.
   // Without priorities: whole gradients, first come, first served. The update keeps its place in the step, wherever it runs.
   const bool priorities = b.how.priorities;
+  if (b.m.memory) b.m.memory->start_bytes += b.gradients.bytes();  // what comes back, until its layer has taken it
   Servers servers(b, true);
   // The thread that sends takes the most urgent slice there is, and needs time for each.
   const std::uint32_t sender = b.draft.add_lane(graph::GraphLaneKind::kCpu, "P3 sender");
   const Ns send_ns = b.how.send_us ? static_cast<Ns>(std::llround(*b.how.send_us * 1e3)) : b.ns(b.ddp.gradient_us);
   std::vector<std::uint32_t> pulled(b.gradients.list.size(), kNone);
+  const std::vector<std::uint32_t> in_front = launched_before_ready(b);
   const auto count = static_cast<std::uint32_t>(b.gradients.list.size());
   for (std::uint32_t k = 0; k < count; ++k) {
     const std::uint32_t i = priorities ? count - 1 - k : k;
@@ -143,6 +174,10 @@ Status apply_p3(Builder& b) {
       const std::uint32_t send =
           b.draft.append(sender, TaskKind::kCpu, "P3: send a slice", send_ns, Phase::kBackward, {});
       b.draft.depend(at.cpu, send, 0, DependencyKind::kThread);
+      // The choice is among gradients that are there, not among those the GPU has still to compute.
+      if (gradient.gpu != kNone) b.draft.depend(gradient.gpu, send, 0, DependencyKind::kSync);
+      // No more than one or two slices are under way: the others are sent once these get through.
+      if (in_front[i] != kNone) b.draft.depend(in_front[i], send, 0, DependencyKind::kSync);
       if (priorities) {
         const auto priority = static_cast<std::int32_t>(i);
         b.draft.schedule({send}, priority);

@@ -2,6 +2,8 @@
 // well: fully_sharded.cpp.
 
 #include <algorithm>
+#include <functional>
+#include <vector>
 
 #include "whatif/parallel/builder.hpp"
 
@@ -9,23 +11,23 @@ namespace foretrace::whatif {
 
 using hardware::Collective;
 
-void share_update(Builder& b) {
+void share_update(Builder& b, double share) {
   const Graph& g = b.m.graph;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     if (!graph::is_gpu(g.kind[t]) || g.phase[t] != Phase::kOptimizer) continue;
     const Ns floor = std::min(g.cost[t], b.memory_ns(0));
-    b.draft.set(t, std::max(floor, g.cost[t] / b.cluster.workers), graph::Origin::kScaled);
+    b.draft.set(t, std::max(floor, static_cast<Ns>(static_cast<double>(g.cost[t]) * share)), graph::Origin::kScaled);
   }
 }
 
-void share_memory(Builder& b, bool gradients) {
+void share_memory(Builder& b, double share, bool gradients) {
   if (!b.m.memory) return;
   const std::int64_t n = b.cluster.workers;
   memory::Curve& c = *b.m.memory;
   // What is there throughout: parameters first, the rest is the optimizer's.
   const std::int64_t states = std::max<std::int64_t>(0, c.start_bytes - b.gradients.bytes());
-  c.start_bytes -= states - states / n;
-  c.state_bytes /= n;
+  c.start_bytes -= states - static_cast<std::int64_t>(static_cast<double>(states) * share);
+  c.state_bytes = static_cast<std::int64_t>(static_cast<double>(c.state_bytes) * share);
   if (!gradients) return;
   for (memory::Block& block : c.blocks) {
     if (block.kind == memory::Kind::kGradient) block.bytes /= n;
@@ -56,6 +58,18 @@ Status update_follows_backward(const Builder& b) {
       "be determined");
 }
 
+// The part of all elements that the largest owner has: parameters stay whole, the largest go first, each to whoever has least
+// (ZeroRedundancyOptimizer).
+double largest_owner(const Builder& b) {
+  std::vector<std::int64_t> sizes;
+  for (const Gradient& gradient : b.gradients.list) sizes.push_back(gradient.elements);
+  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  std::vector<std::int64_t> owners(static_cast<std::size_t>(std::min<std::int64_t>(b.cluster.workers, std::ssize(sizes))));
+  if (owners.empty() || b.gradients.elements <= 0) return 1.0 / b.cluster.workers;
+  for (const std::int64_t size : sizes) *std::min_element(owners.begin(), owners.end()) += size;
+  return static_cast<double>(*std::max_element(owners.begin(), owners.end())) / static_cast<double>(b.gradients.elements);
+}
+
 // The updated parameters go to everybody; forward of the next step waits, so the step's end does.
 void gather_parameters(Builder& b, const std::vector<double>& messages, Collective kind) {
   Place at = behind_update(b);
@@ -74,9 +88,10 @@ void gather_parameters(Builder& b, const std::vector<double>& messages, Collecti
 
 Status apply_zero1(Builder& b) {
   FORETRACE_TRY_VOID(update_follows_backward(b));
+  const double share = largest_owner(b);
+  share_memory(b, share, false);  // before there are buckets, which nobody divides
   FORETRACE_TRY_VOID(apply_ddp(b));
-  share_update(b);
-  share_memory(b, false);
+  share_update(b, share);
   // ZeroRedundancyOptimizer: each owner broadcasts each of its parameters.
   std::vector<double> messages;
   for (std::uint32_t i = 0; i < b.gradients.list.size(); ++i) {
@@ -102,8 +117,9 @@ Status apply_zero2(Builder& b) {
       b.kernel(at, "gradients' share in place", 2.0 * static_cast<double>(b.gradients.bytes()) / b.cluster.workers,
                b.ns(b.ddp.wait_us), Phase::kBackward);
   b.wait_for(wait, buckets.last_reduced());
-  share_update(b);
-  share_memory(b, true);
+  const double share = 1.0 / b.cluster.workers;
+  share_update(b, share);
+  share_memory(b, share, true);
   gather_parameters(b, {static_cast<double>(b.gradients.bytes())}, Collective::kAllGather);
   return {};
 }

@@ -43,7 +43,10 @@ class UnitFinder {
   explicit UnitFinder(const Builder& b) : b_(b), g_(b.m.graph), repeated_(b) {}
 
   std::vector<ShardedUnit> run() {
-    for (const BlockOfLayers& block : repeated_blocks(g_)) add_block(block);
+    const std::vector<BlockOfLayers> blocks = repeated_blocks(g_);
+    for (const BlockOfLayers& block : blocks) add_unit(block.name, first_on_stream(block.forward), block.first_backward);
+    by_layer_ = blocks.empty();
+    if (by_layer_) add_large_layers();
     root_ = units_.size();
     units_.push_back({.root = true});
     for (std::uint32_t t = g_.lanes[b_.gradients.stream].begin; t < g_.lanes[b_.gradients.stream].end; ++t) {
@@ -61,18 +64,18 @@ class UnitFinder {
   }
 
  private:
-  void add_block(const BlockOfLayers& block) {
+  [[nodiscard]] std::uint32_t first_on_stream(const std::vector<std::uint32_t>& tasks) const {
+    const auto first = std::find_if(tasks.begin(), tasks.end(), [&](std::uint32_t t) { return g_.lane[t] == b_.gradients.stream; });
+    return first == tasks.end() ? kNone : *first;
+  }
+
+  // A unit for each run of these layers: the tasks are those that begin the first one.
+  void add_unit(const std::string& name, std::uint32_t first_forward, std::uint32_t first_backward) {
     const std::size_t passes = b_.gradients.passes;
-    std::uint32_t first = kNone;
-    for (const std::uint32_t t : block.forward) {
-      if (g_.lane[t] != b_.gradients.stream) continue;
-      first = t;
-      break;
-    }
-    const std::vector<std::uint32_t> forward = repeated_.runs(first);
-    const std::vector<std::uint32_t> backward = repeated_.runs(block.first_backward);
+    const std::vector<std::uint32_t> forward = repeated_.runs(first_forward);
+    const std::vector<std::uint32_t> backward = repeated_.runs(first_backward);
     const std::size_t copies = std::max<std::size_t>(1, forward.size() / passes);
-    places_[block.name] = {units_.size(), copies};
+    places_[name] = {units_.size(), copies};
     for (std::size_t k = 0; k < copies; ++k) {
       ShardedUnit unit;
       for (std::size_t p = 0; p < passes; ++p) {
@@ -83,17 +86,43 @@ class UnitFinder {
     }
   }
 
-  [[nodiscard]] std::string block_name(const Gradient& gradient) const {
-    for (const std::uint32_t t : gradient.side) {
-      if (g_.layer[t].valid()) return block_of(g_.strings[g_.layers[g_.layer[t].index()].name]);
+  // Layers whose gradients fill a bucket.
+  void add_large_layers() {
+    std::map<std::string, std::int64_t> bytes;
+    for (std::uint32_t i = 0; i < b_.gradients.list.size(); ++i) {
+      if (const std::string name = unit_name(b_.gradients.list[i]); !name.empty()) bytes[name] += b_.gradients.bytes(i);
     }
-    if (gradient.gpu == kNone || !g_.layer[gradient.gpu].valid()) return {};
-    return block_of(g_.strings[g_.layers[g_.layer[gradient.gpu].index()].name]);
+    std::erase_if(bytes, [&](const auto& layer) { return static_cast<double>(layer.second) < b_.how.bucket_mb * (1 << 20); });
+    std::map<std::string, std::pair<std::uint32_t, std::uint32_t>> first;  // of forward, of backward
+    for (std::uint32_t t = g_.lanes[b_.gradients.stream].begin; t < g_.lanes[b_.gradients.stream].end; ++t) {
+      const std::string name(layer_name(t));
+      if (!bytes.contains(name) || (g_.phase[t] != Phase::kForward && g_.phase[t] != Phase::kBackward)) continue;
+      auto& [forward, backward] = first.try_emplace(name, kNone, kNone).first->second;
+      std::uint32_t& mine = g_.phase[t] == Phase::kForward ? forward : backward;
+      if (mine == kNone) mine = t;
+    }
+    for (const auto& [name, tasks] : first) {
+      if (tasks.first != kNone) add_unit(name, tasks.first, tasks.second);
+    }
+  }
+
+  [[nodiscard]] std::string_view layer_name(std::uint32_t task) const {
+    return task == kNone || !g_.layer[task].valid() ? std::string_view() : g_.strings[g_.layers[g_.layer[task].index()].name];
+  }
+
+  [[nodiscard]] std::string unit_name(const Gradient& gradient) const {
+    std::string_view layer = layer_name(gradient.gpu);
+    for (const std::uint32_t t : gradient.side) {
+      if (!g_.layer[t].valid()) continue;
+      layer = layer_name(t);
+      break;
+    }
+    return by_layer_ ? std::string(layer) : block_of(layer);
   }
 
   void add_gradient(std::uint32_t i) {
     const Gradient& gradient = b_.gradients.list[i];
-    const auto found = places_.find(block_name(gradient));
+    const auto found = places_.find(unit_name(gradient));
     std::size_t at = root_;
     if (found != places_.end()) {
       at = found->second.first;
@@ -113,7 +142,8 @@ class UnitFinder {
   Repeated repeated_;
   std::vector<ShardedUnit> units_;
   std::size_t root_ = 0;
-  std::map<std::string, std::pair<std::size_t, std::size_t>> places_;  // by block: its first unit, and how many
+  bool by_layer_ = false;  // no blocks repeat
+  std::map<std::string, std::pair<std::size_t, std::size_t>> places_;  // by block or layer: its first unit, and how many
 };
 
 // Where GPU work stands among the allocator's events: behind what was allocated before its launch.

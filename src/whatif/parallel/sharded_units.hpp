@@ -16,7 +16,7 @@ struct ShardedUnit {
   std::vector<std::uint32_t> first_forward, first_backward;
 };
 
-/// Blocks that repeat are units of their own, everything else is the root's. In the order of their forward pass, the root first.
+/// Blocks that repeat are units of their own, without any the layers as large as a bucket; everything else is the root's. In the order of their forward pass, the root first.
 std::vector<ShardedUnit> sharded_units(const Builder& builder);
 
 /// Bytes of an element.
