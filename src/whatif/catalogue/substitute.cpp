@@ -2,7 +2,10 @@
 #include <map>
 #include <tuple>
 
+#include "base/text.hpp"
+
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/op_chains.hpp"
 #include "whatif/rewrite/joined_convolutions.hpp"
 #include "whatif/rewrite/rows.hpp"
 
@@ -78,6 +81,7 @@ class Rest {
     std::map<Kind, std::vector<const Row*>> alike;
     std::size_t sums = s.layers.size() - 1;
     for (const std::uint32_t layer : s.layers) {
+      const bool first = layer == s.layers.front();
       std::map<std::pair<Phase, work::Family>, std::size_t> seen;
       for (const Row* r : of_[layer]) {
         const Work& w = m_.works[r->work];
@@ -85,6 +89,11 @@ class Rest {
             w.elements == input.m * input.k) {
           gone_.insert(gone_.end(), r->tasks.begin(), r->tasks.end());
           --sums;
+        } else if (w.family == work::Family::kCopy && w.elements == input.m * input.k) {
+          // Autocast casts the input for each of them, and each gradient back.
+          if (first) continue;
+          gone_.insert(gone_.end(), r->tasks.begin(), r->tasks.end());
+          if (r->phase == Phase::kForward) forget(w.op_event);
         } else if (w.family == work::Family::kCopy || w.family == work::Family::kReduction) {
           alike[{r->phase, w.family, seen[{r->phase, w.family}]++}].push_back(r);
         }
@@ -103,9 +112,31 @@ class Rest {
                  .cpu_cost = m_.launch_time(Phase::kBackward)});
   }
 
+  /// The memory of casts that are no longer made.
+  void release() {
+    if (!m_.memory || forgotten_.empty()) return;
+    std::erase_if(m_.memory->blocks, [&](const memory::Block& b) {
+      if (b.op == kNone || b.kind == memory::Kind::kResident) return false;
+      const Ns at = m_.trace->events.start[b.op];
+      return std::any_of(forgotten_.begin(), forgotten_.end(),
+                         [&](const auto& cast) { return cast.first <= at && at < cast.second; });
+    });
+    memory::recompute(*m_.memory);
+  }
+
   void add_backward(std::uint32_t layer, const Row& r) { backward_[layer] = &r; }
 
  private:
+  // From its copy up to the cast around it.
+  void forget(std::uint32_t event) {
+    std::uint32_t cast = event;
+    for (std::uint32_t up = event; up != kNone; up = m_.chains->around(up)) {
+      if (!contains_any(m_.trace->name(up), {"aten::copy_", "aten::_to_copy", "aten::to"})) break;
+      cast = up;
+    }
+    if (cast != kNone) forgotten_.emplace_back(m_.trace->events.start[cast], m_.trace->end(cast));
+  }
+
   [[nodiscard]] Work together(const std::vector<const Row*>& rows) const {
     Work all = m_.works[rows.front()->work];
     for (std::size_t i = 1; i < rows.size(); ++i) {
@@ -133,6 +164,7 @@ class Rest {
   Selection& gone_;
   std::map<std::uint32_t, std::vector<const Row*>> of_;
   std::map<std::uint32_t, const Row*> backward_;
+  std::vector<std::pair<Ns, Ns>> forgotten_;
 };
 
 // The products of each layer's backward pass.
@@ -184,6 +216,7 @@ Status apply_substitute(Model& m, Draft& draft, const Parameters& parameters) {
     }
   }
   draft.remove(gone, Draft::kWithLaunch);
+  rest.release();
   return {};
 }
 
@@ -199,7 +232,7 @@ const Registered kRegistered(
      .not_modelled = "other substitutions; fewer and larger parameters in the update",
      .needs = {Need::kShapes, Need::kLayers},
      .changes = Changes::kKernels,
-     .parts = {.memory = Part::kNotModelled},
+     .parts = {.memory = Part::kModelled},
      .code = "self.qkv = nn.Linear(d, 3 * d)  # then q, k, v = self.qkv(x).chunk(3, -1)",
      .effort = Effort::kWork,
      .stage = Stage::kKernels,
