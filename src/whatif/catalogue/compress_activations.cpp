@@ -92,8 +92,7 @@ const Registered kRegistered(
      .validated = true,
      .apply = apply_compress,
      .whole_program = "which tensors a compiled program keeps is not in its trace",
-     .write_code = write_code,
-     .unvalidated = {"bits=8"}});
+     .write_code = write_code});
 
 }  // namespace
 }  // namespace foretrace::whatif

@@ -237,6 +237,7 @@ const Registered kRegistered(
      .effort = Effort::kWork,
      .stage = Stage::kKernels,
      .advise = {"substitute"},
+     .validated = true,
      .apply = apply_substitute});
 
 }  // namespace
