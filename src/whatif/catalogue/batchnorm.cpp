@@ -104,17 +104,18 @@ Status apply_batchnorm(Model& m, Draft& draft, const Parameters& parameters) {
 const Registered kRegistered(
     {.name = "batchnorm",
      .about = "batch norm is split, and its parts run together with their neighbours",
-     .parameters = {{"fuse",
-                     "relu: with the ReLU or hard swish behind it; conv: its sums in the convolution before, the rest in the one "
-                     "behind it",
-                     "relu",
-                     {"relu", "conv"}}},
+     .parameters =
+         {{"fuse",
+           "relu: with the ReLU or hard swish behind it; conv: its sums in the convolution before, the rest in the one "
+           "behind it",
+           "relu",
+           {"relu", "conv"}}},
      .assumes = "kernels bound by memory bandwidth, each pass over a feature map once; convolutions are no slower for "
                 "the extra work",
      .source = "Jung et al. 2018 (restructured batch normalization); Daydream section 5",
-     .not_modelled =
-         "batch norms without an activation behind them stay as they are; kernels launched from Python cost the CPU 0.2 to 0.4 ms "
-         "a norm and pass more than the launches they replace",
+     .not_modelled = "batch norms without an activation behind them stay as they are; kernels launched from Python "
+                     "cost the CPU 0.2 to 0.4 ms "
+                     "a norm and pass more than the launches they replace",
      .needs = {Need::kShapes},
      .changes = Changes::kKernels,
      .parts = {.memory = Part::kModelled},

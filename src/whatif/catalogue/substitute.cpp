@@ -3,7 +3,6 @@
 #include <tuple>
 
 #include "base/text.hpp"
-
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/op_chains.hpp"
 #include "whatif/rewrite/joined_convolutions.hpp"
@@ -184,8 +183,7 @@ Status apply_substitute(Model& m, Draft& draft, const Parameters& parameters) {
   const std::vector<Siblings> all = find_siblings(m, rows);
   Selection gone;
   const std::size_t convolutions = join_convolutions(m, draft, parameters.text("enlarge") == "1", gone);
-  if (all.empty() && convolutions == 0)
-    return fail(ErrorCode::kDeclined, "no layers side by side read the same input");
+  if (all.empty() && convolutions == 0) return fail(ErrorCode::kDeclined, "no layers side by side read the same input");
   std::map<std::uint32_t, std::vector<const Row*>> backward = backward_products(m, rows);
   // All of them are products of layers.
   const auto sizes = [&](const Row* r) -> const Gemm& { return *layer_product(m.works[r->work]); };

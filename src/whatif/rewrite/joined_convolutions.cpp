@@ -164,7 +164,8 @@ class Joiner {
   // What was kept of the parts and again of all together is kept once.
   void keep_once(const std::vector<std::uint32_t>& last, std::uint32_t concatenation) {
     if (!m_.memory) return;
-    std::set<std::uint32_t> makers;  // of the parts' memory: an activation in place wrote into what another operation did
+    std::set<std::uint32_t>
+        makers;  // of the parts' memory: an activation in place wrote into what another operation did
     for (const std::uint32_t u : last) {
       for (const std::uint32_t value : flow_.units[u].outputs)
         makers.insert(flow_.values[flow_.values[value].storage].producer);
