@@ -26,7 +26,7 @@ import compare_gates
 import fit_noise
 import gates
 from recordings import repeated
-from truth import Folder, Row, default_folders, gpu_ms_of_trace, whatifs_of
+from truth import Folder, Row, default_folders, gpu_ms_of_trace
 
 LEAST_SHARE = 0.05  # of GPU time, for a family to be slowed
 SLOWER = 1.05

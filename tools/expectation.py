@@ -21,12 +21,13 @@ DOCS = ROOT / "docs" / "internals" / "accuracy.md"
 MARK = "expectation"
 # What people ask, by the what-if that answers it.
 KINDS = {
-    "precision: amp, tf32, fp8": {"amp", "tf32", "fp8"},
-    "batch size, sequence length": {"batch", "sequence"},
+    "precision: amp, tf32, fp8, half": {"amp", "tf32", "fp8", "half"},
+    "batch size, sequence length, layers": {"batch", "sequence", "layers"},
     "accumulate, checkpoint, offload, compress-activations": {"accumulate", "checkpoint", "offload", "compress-activations"},
     "optimizer, cuda-graph, no-sync, dataloader": {"fused-optimizer", "foreach-optimizer", "cuda-graph", "no-sync", "dataloader"},
     "attention, layout": {"flash-attention", "channels-last"},
     "compile": {"compile"},
+    "kernels of one's own: batchnorm, substitute": {"batchnorm", "substitute"},
 }
 TOGETHER = "several changes together"
 

@@ -92,8 +92,8 @@ def batch(x: float) -> str:
 def batchnorm(*, fuse: Literal["relu", "conv"] | None = None) -> str:
     """Batch norm is split, and its parts run together with their neighbours.
 
-    fuse: relu: with the ReLU behind it; conv: its sums in the convolution before, the rest in the one behind it
-        (default relu)
+    fuse: relu: with the ReLU or hard swish behind it; conv: its sums in the convolution before, the rest in the one
+        behind it (default relu)
     """
     return written("batchnorm", locals())
 

@@ -172,7 +172,6 @@ TEST(Substitute, JoinsQueryKeyAndValue) {
   const Prediction p = predicted(more("bert_l8.base"), {"substitute"});
   ASSERT_TRUE(p.declined.empty()) << p.declined;
   EXPECT_LE(p.step, step_at(more("bert_l8.base")).figures.unprofiled);
-  EXPECT_THAT(p.not_modelled, testing::Contains(HasSubstr("not validated")));
   // Two of three products of each of the 8 blocks are gone, forward and twice backward.
   EXPECT_EQ(p.applied.front().changed > 3 * 2 * 8, true);
 }

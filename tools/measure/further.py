@@ -38,6 +38,11 @@ def _large_images(batch: int, tiny: bool) -> tuple[torch.Tensor, ...]:
     return torch.randn(batch, 3, size, size), torch.randint(0, 1000, (batch,))
 
 
+def _small_images(batch: int, tiny: bool) -> tuple[torch.Tensor, ...]:
+    size = 64 if tiny else 224  # the least its pooling layers leave something of
+    return torch.randn(batch, 3, size, size), torch.randint(0, 1000, (batch,))
+
+
 def loaded(job: str, dataset: str, batch: int) -> Job:
     return dataclasses.replace(KNOWN[job], dataset=dataset, batch=batch, small=batch)
 
@@ -46,7 +51,7 @@ JOBS: dict[str, Job] = {
     "gpt2_split": dataclasses.replace(KNOWN["gpt2"], build=_split_gpt2),
     "vit_hf": Job(_vit, image_data(), _classes, 96, 4, 86567656, ("ViTLayer",), image=True, library="transformers"),
     "inception_v3": Job(_inception, _large_images, _classes, 64, 8, 23834568, image=True, library="torchvision"),
-    "alexnet": vision("alexnet", 512, 32, 61100840),
+    "alexnet": dataclasses.replace(vision("alexnet", 512, 32, 61100840), data=_small_images),
     "resnet18_decoded": loaded("resnet18", "decoded", 32),
     "resnet18_cropped": loaded("resnet18", "cropped", 32),
     "resnet18_disk": loaded("resnet18", "disk", 32),

@@ -68,7 +68,8 @@ const Registered kRegistered(
      .about = "activations wait for the backward pass in fewer bits",
      .parameters = {{"bits", "of a kept element", "16", {"16", "8"}},
                     {"code",
-                     "lossless: a bit for a ReLU, a byte for a pooling layer behind one, no zeros in what convolutions keep of them",
+                     "lossless: a bit for a ReLU, a byte for a pooling layer behind one, no zeros in what convolutions "
+                     "keep of them",
                      "fewer",
                      {"fewer", "lossless"}},
                     {.name = "zeros",
@@ -79,7 +80,8 @@ const Registered kRegistered(
      .assumes = "one kernel encodes each large FP32 tensor that is saved, one decodes it; a tensor two operations "
                 "save is encoded twice",
      .source = "Jain et al. 2018 (Gist, delayed precision reduction); Daydream section 5",
-     .not_modelled = "what fewer bits do to the model's accuracy; code=lossless: how many zeros there are, which the trace does not say",
+     .not_modelled = "what fewer bits do to the model's accuracy; code=lossless: how many zeros there are, which the "
+                     "trace does not say",
      .needs = {Need::kShapes, Need::kBackward},
      .changes = Changes::kPlacement,
      .parts = {.memory = Part::kModelled},
@@ -92,8 +94,7 @@ const Registered kRegistered(
      .validated = true,
      .apply = apply_compress,
      .whole_program = "which tensors a compiled program keeps is not in its trace",
-     .write_code = write_code,
-     .unvalidated = {"bits=8"}});
+     .write_code = write_code});
 
 }  // namespace
 }  // namespace foretrace::whatif

@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <map>
+#include <tuple>
 
+#include "base/text.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/op_chains.hpp"
 #include "whatif/rewrite/joined_convolutions.hpp"
 #include "whatif/rewrite/rows.hpp"
 
@@ -38,6 +41,8 @@ std::vector<Siblings> find_siblings(const Model& m, const std::vector<Row>& rows
     if (r.phase != Phase::kForward) continue;
     const Work& w = m.works[r.work];
     const Gemm* own = layer_product(w);
+    // Autocast casts a layer's weights in front of its product.
+    if (own == nullptr && w.family == work::Family::kCopy) continue;
     const bool product = own != nullptr && layer_of(r).valid() && !g.layers[layer_of(r).index()].synthetic;
     bool joins = false;
     if (product && last != nullptr) {
@@ -59,6 +64,108 @@ std::vector<Siblings> find_siblings(const Model& m, const std::vector<Row>& rows
   return found;
 }
 
+// What else layers side by side do one by one: casts of their weights, sums over the gradients of their biases. The sums of the gradients of
+// their input fall away, but for one; the gradients of their results are put side by side first.
+class Rest {
+ public:
+  Rest(Model& m, Draft& draft, const std::vector<Row>& rows, Selection& gone) : m_(m), draft_(draft), gone_(gone) {
+    for (const Row& r : rows) {
+      const graph::LayerId layer = m.graph.layer[r.tasks.front()];
+      if (layer.valid() && layer_product(m.works[r.work]) == nullptr) of_[layer.value].push_back(&r);
+    }
+  }
+
+  void join(const Siblings& s, const Gemm& input, std::int64_t results) {
+    using Kind = std::tuple<Phase, work::Family, std::size_t>;
+    std::map<Kind, std::vector<const Row*>> alike;
+    std::size_t sums = s.layers.size() - 1;
+    for (const std::uint32_t layer : s.layers) {
+      const bool first = layer == s.layers.front();
+      std::map<std::pair<Phase, work::Family>, std::size_t> seen;
+      for (const Row* r : of_[layer]) {
+        const Work& w = m_.works[r->work];
+        if (r->phase == Phase::kBackward && w.family == work::Family::kElementwise && sums > 0 &&
+            w.elements == input.m * input.k) {
+          gone_.insert(gone_.end(), r->tasks.begin(), r->tasks.end());
+          --sums;
+        } else if (w.family == work::Family::kCopy && w.elements == input.m * input.k) {
+          // Autocast casts the input for each of them, and each gradient back.
+          if (first) continue;
+          gone_.insert(gone_.end(), r->tasks.begin(), r->tasks.end());
+          if (r->phase == Phase::kForward) forget(w.op_event);
+        } else if (w.family == work::Family::kCopy || w.family == work::Family::kReduction) {
+          alike[{r->phase, w.family, seen[{r->phase, w.family}]++}].push_back(r);
+        }
+      }
+    }
+    for (const auto& [kind, rows] : alike) {
+      if (rows.size() == s.layers.size()) join_rows(m_, draft_, rows, together(rows), gone_);
+    }
+    const Row* first = first_backward(s);
+    if (first == nullptr) return;
+    Place at = place_before(m_.graph, first->tasks.front());
+    insert_work(m_, draft_, at, "gradients side by side",
+                work::elementwise_work(results, 1, 1, m_.works[s.forward.front()->work].dtype),
+                {.phase = Phase::kBackward,
+                 .layer = m_.graph.layer[first->tasks.front()],
+                 .cpu_cost = m_.launch_time(Phase::kBackward)});
+  }
+
+  /// The memory of casts that are no longer made.
+  void release() {
+    if (!m_.memory || forgotten_.empty()) return;
+    std::erase_if(m_.memory->blocks, [&](const memory::Block& b) {
+      if (b.op == kNone || b.kind == memory::Kind::kResident) return false;
+      const Ns at = m_.trace->events.start[b.op];
+      return std::any_of(forgotten_.begin(), forgotten_.end(),
+                         [&](const auto& cast) { return cast.first <= at && at < cast.second; });
+    });
+    memory::recompute(*m_.memory);
+  }
+
+  void add_backward(std::uint32_t layer, const Row& r) { backward_[layer] = &r; }
+
+ private:
+  // From its copy up to the cast around it.
+  void forget(std::uint32_t event) {
+    std::uint32_t cast = event;
+    for (std::uint32_t up = event; up != kNone; up = m_.chains->around(up)) {
+      if (!contains_any(m_.trace->name(up), {"aten::copy_", "aten::_to_copy", "aten::to"})) break;
+      cast = up;
+    }
+    if (cast != kNone) forgotten_.emplace_back(m_.trace->events.start[cast], m_.trace->end(cast));
+  }
+
+  [[nodiscard]] Work together(const std::vector<const Row*>& rows) const {
+    Work all = m_.works[rows.front()->work];
+    for (std::size_t i = 1; i < rows.size(); ++i) {
+      const Work& w = m_.works[rows[i]->work];
+      all.elements += w.elements;
+      all.flops += w.flops;
+      all.bytes_read += w.bytes_read;
+      all.bytes_written += w.bytes_written;
+      if (auto* kind = std::get_if<work::Rows>(&all.kind)) kind->columns += std::get<work::Rows>(w.kind).columns;
+    }
+    return all;
+  }
+
+  [[nodiscard]] const Row* first_backward(const Siblings& s) const {
+    const Row* first = nullptr;
+    for (const std::uint32_t layer : s.layers) {
+      const auto found = backward_.find(layer);
+      if (found != backward_.end() && (first == nullptr || found->second->begin < first->begin)) first = found->second;
+    }
+    return first;
+  }
+
+  Model& m_;
+  Draft& draft_;
+  Selection& gone_;
+  std::map<std::uint32_t, std::vector<const Row*>> of_;
+  std::map<std::uint32_t, const Row*> backward_;
+  std::vector<std::pair<Ns, Ns>> forgotten_;
+};
+
 // The products of each layer's backward pass.
 std::map<std::uint32_t, std::vector<const Row*>> backward_products(const Model& m, const std::vector<Row>& rows) {
   std::map<std::uint32_t, std::vector<const Row*>> products;
@@ -76,12 +183,16 @@ Status apply_substitute(Model& m, Draft& draft, const Parameters& parameters) {
   const std::vector<Siblings> all = find_siblings(m, rows);
   Selection gone;
   const std::size_t convolutions = join_convolutions(m, draft, parameters.text("enlarge") == "1", gone);
-  if (all.empty() && convolutions == 0)
-    return fail(ErrorCode::kDeclined, "no layers side by side read the same input");
+  if (all.empty() && convolutions == 0) return fail(ErrorCode::kDeclined, "no layers side by side read the same input");
   std::map<std::uint32_t, std::vector<const Row*>> backward = backward_products(m, rows);
   // All of them are products of layers.
   const auto sizes = [&](const Row* r) -> const Gemm& { return *layer_product(m.works[r->work]); };
+  Rest rest(m, draft, rows, gone);
+  for (const auto& [layer, products] : backward) rest.add_backward(layer, *products.front());
   for (const Siblings& s : all) {
+    std::int64_t results = 0;
+    for (const Row* r : s.forward) results += sizes(r).m * sizes(r).n;
+    rest.join(s, sizes(s.forward.front()), results);
     Work joined = m.works[s.forward.front()->work];
     for (std::size_t i = 1; i < s.forward.size(); ++i) std::get<Gemm>(joined.kind).n += sizes(s.forward[i]).n;
     join_rows(m, draft, s.forward, joined, gone);
@@ -103,6 +214,7 @@ Status apply_substitute(Model& m, Draft& draft, const Parameters& parameters) {
     }
   }
   draft.remove(gone, Draft::kWithLaunch);
+  rest.release();
   return {};
 }
 
@@ -118,11 +230,12 @@ const Registered kRegistered(
      .not_modelled = "other substitutions; fewer and larger parameters in the update",
      .needs = {Need::kShapes, Need::kLayers},
      .changes = Changes::kKernels,
-     .parts = {.memory = Part::kNotModelled},
+     .parts = {.memory = Part::kModelled},
      .code = "self.qkv = nn.Linear(d, 3 * d)  # then q, k, v = self.qkv(x).chunk(3, -1)",
      .effort = Effort::kWork,
      .stage = Stage::kKernels,
      .advise = {"substitute"},
+     .validated = true,
      .apply = apply_substitute});
 
 }  // namespace

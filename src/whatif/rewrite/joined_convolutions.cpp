@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -152,11 +153,34 @@ class Joiner {
         flow_.units[next.front()].inputs.size() != last.size())
       return false;
     if (std::any_of(last.begin(), last.end(), [&](std::uint32_t u) { return readers(u) != next; })) return false;
+    keep_once(last, next.front());
     const UnitRows& of = parts_[next.front()];
     for (const auto* rows : {&of.forward, &of.backward}) {
       for (const Row* r : *rows) gone_.insert(gone_.end(), r->tasks.begin(), r->tasks.end());
     }
     return true;
+  }
+
+  // What was kept of the parts and again of all together is kept once.
+  void keep_once(const std::vector<std::uint32_t>& last, std::uint32_t concatenation) {
+    if (!m_.memory) return;
+    std::set<std::uint32_t>
+        makers;  // of the parts' memory: an activation in place wrote into what another operation did
+    for (const std::uint32_t u : last) {
+      for (const std::uint32_t value : flow_.units[u].outputs)
+        makers.insert(flow_.values[flow_.values[value].storage].producer);
+    }
+    std::vector<memory::Block>& blocks = m_.memory->blocks;
+    const auto made_by = [&](const memory::Block& b) { return b.op == kNone ? kNone : flow_.unit_of(b.op); };
+    std::uint32_t freed = 0;
+    for (const memory::Block& b : blocks) {
+      if (made_by(b) == concatenation) freed = std::max(freed, b.freed);
+    }
+    std::erase_if(blocks, [&](const memory::Block& b) { return made_by(b) == concatenation; });
+    for (memory::Block& b : blocks) {
+      if (!b.workspace && makers.contains(made_by(b))) b.freed = std::max(b.freed, freed);
+    }
+    memory::recompute(*m_.memory);
   }
 
   void copy(Place at, std::int64_t elements, work::Dtype dtype, const char* name, Phase phase, const Row& like) {

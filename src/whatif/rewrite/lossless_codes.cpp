@@ -19,8 +19,9 @@ using work::Work;
 
 // Smaller ones are not worth the kernels.
 constexpr std::int64_t kFewestElements = 1 << 18;
-constexpr double kValue = 4, kBit = 1.0 / 8, kPlace = 1;  // bytes of an element's value, of its bit, of a place in a pooling window
-constexpr double kIndex = 8;                              // of PyTorch's index instead of such a place
+constexpr double kValue = 4, kBit = 1.0 / 8,
+                 kPlace = 1;  // bytes of an element's value, of its bit, of a place in a pooling window
+constexpr double kIndex = 8;  // of PyTorch's index instead of such a place
 
 bool is_relu(std::string_view op) { return contains_any(op, {"relu", "clamp_min"}) && !contains_any(op, {"leaky"}); }
 bool is_pool(std::string_view op) { return contains_any(op, {"max_pool2d"}); }
@@ -29,7 +30,12 @@ bool is_convolution(std::string_view op) { return contains_any(op, {"conv"}); }
 class Encoder {
  public:
   Encoder(Model& m, Draft& draft, double zeros)
-      : m_(m), draft_(draft), zeros_(zeros), held_(shared_flow(m)), flow_(*held_), rows_(rows_of(m, draft)),
+      : m_(m),
+        draft_(draft),
+        zeros_(zeros),
+        held_(shared_flow(m)),
+        flow_(*held_),
+        rows_(rows_of(m, draft)),
         parts_(rows_by_unit(m, flow_, rows_)) {}
 
   Status run() {
@@ -93,7 +99,8 @@ class Encoder {
       for (const Row* r : *rows) {
         const auto* pool = std::get_if<work::Pooling>(&m_.works[r->work].kind);
         if (pool == nullptr || pool->outputs <= 0) continue;
-        const double in = kValue * static_cast<double>(pool->input[0] * pool->input[1] * pool->input[2] * pool->input[3]);
+        const double in =
+            kValue * static_cast<double>(pool->input[0] * pool->input[1] * pool->input[2] * pool->input[3]);
         const double out = static_cast<double>(pool->outputs);
         scale(*r, (in + out * (kValue + kPlace)) / (in + out * (kValue + kIndex)));
       }
@@ -140,12 +147,14 @@ class Encoder {
 
   void release(const std::vector<SavedTensor>& saved) {
     std::vector<SavedTensor> sparse, bits, places;
-    std::set<std::uint32_t> encoded, alone, keeping;  // what a convolution keeps, what only its ReLU does; the convolutions
+    std::set<std::uint32_t> encoded, alone,
+        keeping;  // what a convolution keeps, what only its ReLU does; the convolutions
     for (const auto& [value, convs] : sparse_) {
       keeping.insert(convs.front());
       encoded.insert(flow_.values[value].producer);
     }
-    std::set_difference(relus_.begin(), relus_.end(), encoded.begin(), encoded.end(), std::inserter(alone, alone.end()));
+    std::set_difference(relus_.begin(), relus_.end(), encoded.begin(), encoded.end(),
+                        std::inserter(alone, alone.end()));
     for (const SavedTensor& s : saved) {
       if (s.parameter) continue;
       const std::uint32_t unit = flow_.unit_of(s.op);

@@ -79,13 +79,14 @@ class SparseInput(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         from . import gist_kernels as k
+        place, shared = x.data_ptr(), x.__dict__  # autograd keeps the hook: it may not hold the tensor itself
 
         def pack(tensor: torch.Tensor) -> Any:
-            if tensor.data_ptr() != x.data_ptr() or tensor.numel() < FEWEST:
+            if tensor.data_ptr() != place or tensor.numel() < FEWEST:
                 return tensor
-            if getattr(x, "sparse", None) is None:
-                x.sparse = k.Sparse(tensor)  # type: ignore[attr-defined]
-            return x.sparse  # type: ignore[attr-defined]
+            if "sparse" not in shared:
+                shared["sparse"] = k.Sparse(tensor)
+            return shared["sparse"]
 
         with torch.autograd.graph.saved_tensors_hooks(pack, _unpack):
             return self.conv(x)

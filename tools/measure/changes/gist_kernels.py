@@ -97,8 +97,8 @@ def pool_forward(x, y, where, outputs, height, width, out_height, out_width, ste
     plane = at // (out_width * out_height)
     best = tl.full([BLOCK], float("-inf"), tl.float32)
     number = tl.zeros([BLOCK], tl.int32)
-    for i in range(0, WINDOW):
-        for j in range(0, WINDOW):
+    for i in range(WINDOW):
+        for j in range(WINDOW):
             r, c = row * step - padding + i, column * step - padding + j
             inside = (at < outputs) & (r >= 0) & (r < height) & (c >= 0) & (c < width)
             value = tl.load(x + (plane * height + r) * width + c, mask=inside, other=float("-inf"))
@@ -116,8 +116,8 @@ def pool_backward(dy, where, dx, inputs, height, width, out_height, out_width, s
     column, row = at % width, (at // width) % height
     plane = at // (width * height)
     total = tl.zeros([BLOCK], tl.float32)
-    for i in range(0, REACH):
-        for j in range(0, REACH):
+    for i in range(REACH):
+        for j in range(REACH):
             r, c = (row + padding) // step - i, (column + padding) // step - j
             dr, dc = row + padding - r * step, column + padding - c * step
             inside = (at < inputs) & (r >= 0) & (r < out_height) & (c >= 0) & (c < out_width) & (dr < WINDOW) & (dc < WINDOW)
