@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "trace/importers/hlo_growth.hpp"
 #include "trace/importers/hlo_module.hpp"
 #include "trace/importers/proto_wire.hpp"
 
@@ -20,27 +21,6 @@ bool holds(const std::vector<std::int64_t>& list, std::size_t value) {
 }
 
 }  // namespace
-
-/// Of a tensor, which of its dimensions grow; of a tuple, those of its parts.
-struct Growth {
-  std::vector<char> dims;
-  std::vector<Growth> parts;
-
-  [[nodiscard]] bool any() const {
-    return std::find(dims.begin(), dims.end(), 1) != dims.end() ||
-           std::any_of(parts.begin(), parts.end(), [](const Growth& p) { return p.any(); });
-  }
-  [[nodiscard]] bool at(std::int64_t d) const {
-    return d >= 0 && d < static_cast<std::int64_t>(dims.size()) && dims[static_cast<std::size_t>(d)] != 0;
-  }
-  void set(std::int64_t d) {
-    if (d >= 0 && d < static_cast<std::int64_t>(dims.size())) dims[static_cast<std::size_t>(d)] = 1;
-  }
-  void join(const Growth& other) {
-    for (std::size_t i = 0; i < std::min(dims.size(), other.dims.size()); ++i) dims[i] |= other.dims[i];
-    for (std::size_t i = 0; i < std::min(parts.size(), other.parts.size()); ++i) parts[i].join(other.parts[i]);
-  }
-};
 
 class HloSamples {
  public:
