@@ -25,6 +25,13 @@ bool continues(std::string_view name) {
   return contains(name, "splitK") || contains(name, "splitk") || contains(name, "reduce_kernel");
 }
 
+// A turn of a loop takes its slices of stacked tensors and puts its own back: where that is a plain copy, XLA leaves it to the driver, whose kernels
+// say nothing of the fusion.
+bool may_be_a_copy(const HloModule::Launch& launch) {
+  return launch.kind == HloKind::kGenerated &&
+         (contains(launch.kernel, "dynamic_slice") || contains(launch.kernel, "dynamic_update_slice"));
+}
+
 class Matcher {
  public:
   Matcher(const HloModule& module, const std::vector<RanKernel>& kernels) : m_(module), k_(kernels) {
@@ -59,7 +66,9 @@ class Matcher {
     }
     const auto exact = by_kernel_.find(std::string(kernel.name));
     if (exact == by_kernel_.end()) return kNone;
-    const std::uint32_t next = next_generated(position == kNone ? 0 : position + 1);
+    // A kernel that several fusions share has the name of the first of them.
+    if (position != kNone && exact->second > position && same_loops(position, exact->second)) return exact->second;
+    const std::uint32_t next = next_like(kernel.name, position == kNone ? 0 : position + 1);
     const std::uint32_t again = next_turn(kernel.name, position, next);
     // At the end of a loop both its beginning and what follows it may share a kernel's name but for the number.
     if (again != kNone && m_.launches[again].kernel == kernel.name) return again;
@@ -74,6 +83,19 @@ class Matcher {
                            return loop.holds(position) && loop.holds(exact->second);
                          });
     return !in_loop && fits(first, kernel.name) ? first : exact->second;
+  }
+  [[nodiscard]] bool same_loops(std::uint32_t a, std::uint32_t b) const {
+    return std::all_of(m_.loops.begin(), m_.loops.end(),
+                       [&](const HloModule::Loop& loop) { return loop.holds(a) == loop.holds(b); });
+  }
+  // The next generated kernel, or one behind fusions that may have run as copies.
+  [[nodiscard]] std::uint32_t next_like(std::string_view kernel, std::uint32_t from) const {
+    const std::uint32_t next = next_generated(from);
+    for (std::uint32_t l = next; l != kNone; l = next_generated(l + 1)) {
+      if (fits(l, kernel)) return l;
+      if (!may_be_a_copy(m_.launches[l])) break;
+    }
+    return next;
   }
   // Behind the last generated kernel of a loop's body: its first, where the kernel may be that one.
   [[nodiscard]] std::uint32_t next_turn(std::string_view kernel, std::uint32_t position, std::uint32_t next) const {
@@ -102,7 +124,7 @@ class Matcher {
     return kernel.collective ? Sort::kCollective : Sort::kLibrary;
   }
   [[nodiscard]] static Sort sort_of(HloKind kind) {
-    if (kind == HloKind::kCopy) return Sort::kCopy;
+    if (kind == HloKind::kCopy || kind == HloKind::kGenerated) return Sort::kCopy;
     return kind == HloKind::kCollective ? Sort::kCollective : Sort::kLibrary;
   }
 
@@ -113,7 +135,7 @@ class Matcher {
     std::vector<std::uint32_t> gap;
     const auto collect = [&](std::uint32_t from, std::uint32_t to) {
       for (std::uint32_t l = from; l < to; ++l) {
-        if (m_.launches[l].kind != HloKind::kGenerated) gap.push_back(l);
+        if (m_.launches[l].kind != HloKind::kGenerated || may_be_a_copy(m_.launches[l])) gap.push_back(l);
       }
     };
     const auto size = static_cast<std::uint32_t>(m_.launches.size());

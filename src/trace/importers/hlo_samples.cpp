@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "trace/importers/hlo_growth.hpp"
 #include "trace/importers/hlo_module.hpp"
 #include "trace/importers/proto_wire.hpp"
 
@@ -20,27 +21,6 @@ bool holds(const std::vector<std::int64_t>& list, std::size_t value) {
 }
 
 }  // namespace
-
-/// Of a tensor, which of its dimensions grow; of a tuple, those of its parts.
-struct Growth {
-  std::vector<char> dims;
-  std::vector<Growth> parts;
-
-  [[nodiscard]] bool any() const {
-    return std::find(dims.begin(), dims.end(), 1) != dims.end() ||
-           std::any_of(parts.begin(), parts.end(), [](const Growth& p) { return p.any(); });
-  }
-  [[nodiscard]] bool at(std::int64_t d) const {
-    return d >= 0 && d < static_cast<std::int64_t>(dims.size()) && dims[static_cast<std::size_t>(d)] != 0;
-  }
-  void set(std::int64_t d) {
-    if (d >= 0 && d < static_cast<std::int64_t>(dims.size())) dims[static_cast<std::size_t>(d)] = 1;
-  }
-  void join(const Growth& other) {
-    for (std::size_t i = 0; i < std::min(dims.size(), other.dims.size()); ++i) dims[i] |= other.dims[i];
-    for (std::size_t i = 0; i < std::min(parts.size(), other.parts.size()); ++i) parts[i].join(other.parts[i]);
-  }
-};
 
 class HloSamples {
  public:
@@ -170,6 +150,7 @@ class HloSamples {
         growth_.insert_or_assign(in.id, out);
         for (const std::int64_t c : in.calls) out.join(called(in, c, {in.id}, depth));
       }
+      grown_before(in, out);
     } else if (op == "conditional") {
       for (std::size_t c = 0; c < in.calls.size() && c + 1 < in.operands.size(); ++c) {
         out.join(called(in, in.calls[c], {in.operands[c + 1]}, depth));
@@ -207,12 +188,34 @@ class HloSamples {
       }
     } else if (op == "scatter") {
       scatter(in, out);
-    } else if (op == "dynamic-update-slice" || op == "reduce-window" || op == "dynamic-slice" || op == "pad") {
+    } else if (op == "dynamic-update-slice") {
+      alike(in, 2, out);  // a loop stacks what grows into zeros
+    } else if (op == "reduce-window" || op == "dynamic-slice" || op == "pad") {
       alike(in, 1, out);
     } else {
       alike(in, in.operands.size(), out);
     }
     return out;
+  }
+
+  // What a loop fills with samples was made for as many in front of it.
+  void grown_before(const HloInstruction& loop, const Growth& out) {
+    const HloInstruction* begin = loop.operands.empty() ? nullptr : m_.at(loop.operands.front());
+    if (begin == nullptr || begin->opcode != "tuple") return;
+    for (std::size_t i = 0; i < begin->operands.size() && i < out.parts.size(); ++i) {
+      if (!out.parts[i].any()) continue;
+      std::int64_t id = begin->operands[i];
+      for (const HloInstruction* made = m_.at(id); made != nullptr && !of(id).any(); made = m_.at(id)) {
+        growth_.insert_or_assign(id, out.parts[i]);
+        if (made->opcode == "get-tuple-element" && !made->operands.empty()) {
+          Growth& whole = growth_[made->operands.front()];
+          if (made->element >= 0 && made->element < static_cast<std::int64_t>(whole.parts.size()))
+            whole.parts[static_cast<std::size_t>(made->element)] = out.parts[i];
+        }
+        if (made->opcode != "copy" || made->operands.empty()) break;
+        id = made->operands.front();
+      }
+    }
   }
 
   // Element by element, whatever it is: as its operands of the same number of dimensions.
@@ -365,6 +368,7 @@ class HloSamples {
     bool reads = false;
     for (std::size_t i = 0; i < in.operands.size(); ++i) reads = reads || operand(in, i).any();
     const bool writes = of(in.id).any();
+    if (work.phase == "optimizer" && writes && of_zeros(in)) work.phase = "forward";
     if (work.phase == "optimizer") return;
     work.of_parameters = !reads && !writes;
     if (work.family == "gemm" || work.family == "reduction") work.sums_samples = reads && !writes;
@@ -373,6 +377,14 @@ class HloSamples {
       const HloInstruction* other = m_.at(in.operands[i]);
       if (other != nullptr && !operand(in, i).any()) work.weight = std::max(work.weight, other->shape.elements());
     }
+  }
+
+  // Nothing but constants goes in.
+  [[nodiscard]] bool of_zeros(const HloInstruction& in) const {
+    return std::all_of(in.operands.begin(), in.operands.end(), [&](std::int64_t id) {
+      const HloInstruction* from = m_.at(id);
+      return from == nullptr || from->opcode == "constant";
+    });
   }
 
   HloModule& m_;
