@@ -404,6 +404,6 @@ __all__ += [
     "accumulate", "amp", "bandwidth", "batch", "batchnorm", "blueconnect", "bucket", "channels_last",
     "checkpoint", "compile", "compress_activations", "compress_gradients", "cpu", "cuda_graph", "dataloader",
     "ddp", "duration", "flash_attention", "foreach_optimizer", "fp8", "fsdp", "fused_optimizer", "gpu", "half",
-    "horovod", "layers", "network", "no_straggler", "no_sync", "offload", "p3", "ps", "sequence", "stage_balance",
-    "substitute", "tf32", "tp", "zero1", "zero2", "zero3"
+    "horovod", "layers", "network", "no_straggler", "no_sync", "offload", "p3", "pipeline", "ps", "sequence",
+    "stage_balance", "substitute", "tf32", "tp", "zero1", "zero2", "zero3"
 ]
