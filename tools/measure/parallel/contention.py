@@ -10,6 +10,7 @@ lies between the begin of the first collective and the end of the last. Rows go 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import sys
 import time
@@ -229,7 +230,11 @@ def table(session: Session, out: Path, label: str) -> None:
             session.time_of(run, 2)
             ms = statistics.median(session.time_of(run, 8 if mib <= 2 else 3) for _ in range(3))
             if dist.get_rank() == 0:
-                keep(out / "collectives.jsonl", {"label": label, "coll": name, "mib": mib, "ms": ms} | about(session.device))
+                each = mib / dist.get_world_size() if name == "all_gather" else mib  # as foretrace reads it: a rank's input
+                row = {"tag": "inside", "label": label, "coll": name, "mb": each, "mib": mib, "ms": ms}
+                if ctas := os.environ.get("NCCL_MAX_CTAS"):
+                    row["channels"] = int(ctas)
+                keep(out / "collectives.jsonl", row | about(session.device))
 
 
 def main() -> None:
