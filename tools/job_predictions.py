@@ -125,8 +125,13 @@ def summed(name: str, errors: list[float], limits: tuple[float, float]) -> list[
 def main() -> int:
     options, folders = options_and_folders(__doc__)
     rows = Rows(folders)
-    bad, steps, changes, known, peaks = [], [], [], [], []
-    schedules, schedule_peaks = [], []
+    bad: list[str] = []
+    steps: list[float] = []
+    changes: list[float] = []
+    known: list[float] = []
+    peaks: list[float] = []
+    schedules: list[float] = []
+    schedule_peaks: list[float] = []
     for folder in folders:
         for job, traces in jobs_in(folder).items():
             cases = rows.cases(job)

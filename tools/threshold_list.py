@@ -20,8 +20,7 @@ THRESHOLDS: dict[str, dict[str, str]] = {
     },
     "src/host/recorded_parts.cpp": {
         "kLongShare": "first operations of a phase from work of the program",
-        "kPythonStretch": "Python in a backward pass from autograd's own work",
-        "kPythonShare": "a plain backward pass from one with hooks in Python",
+        "kPythonStretch": "what recording slows behind an event from Python that no event interrupts, in a job",
     },
     "src/host/phase_counts.cpp": {
         "kFewestCalls": "calls that reveal a speed from too few",
@@ -36,6 +35,7 @@ THRESHOLDS: dict[str, dict[str, str]] = {
     "src/whatif/predict/predictor.hpp": {
         "kMostFrozenShare": "steps that are predicted from those that are declined",
     },
+    "src/whatif/job/rebucket.cpp": {"kOthers": "gradients, each reduced once, from other all-reduces"},
     "src/analysis/summary/flops.cpp": {"kUnknownShare": "GPU work without a description that is worth a note from a remainder"},
     "src/memory/reserved.cpp": {"kSame": "gradients as large as the parameters from shards and other types"},
     "src/trace/step_ranges.hpp": {"kSame": "steps that differ a little from other work"},

@@ -44,6 +44,7 @@ __all__ = [
     "no_sync",
     "offload",
     "p3",
+    "pipeline",
     "ps",
     "sequence",
     "stage_balance",
@@ -393,6 +394,15 @@ def p3(*, workers: float | None = None, fabric: str | None = None, collectives: 
     workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, compress: as for ddp
     """
     return written("p3", {**locals(), "ring_steps": on_off(ring_steps), "priorities": on_off(priorities)})
+
+
+def pipeline(*, microbatches: float | None = None, schedule: Literal["recorded", "1f1b", "gpipe"] | None = None) -> str:
+    """A recorded pipeline with other micro-batches, or in another order.
+
+    microbatches: of a step; 0: as recorded (default 0)
+    schedule: which pass a rank runs when (default recorded)
+    """
+    return written("pipeline", locals())
 
 
 def ps(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,

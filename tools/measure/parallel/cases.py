@@ -11,6 +11,7 @@ import contextlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -89,7 +90,7 @@ class Case:
 
 
 def replicate(model: nn.Module, case: Case, group=None) -> nn.Module:
-    more = {"device_ids": [0]} if case.device.type == "cuda" else {}
+    more: dict[str, Any] = {"device_ids": [0]} if case.device.type == "cuda" else {}
     if mb := case.value("bucket"):
         more["bucket_cap_mb"] = float(mb)
     return DistributedDataParallel(model, process_group=group, gradient_as_bucket_view=True, **more)
@@ -187,7 +188,8 @@ def build(model_name: str, name: str, device: torch.device) -> Built:
         model.bfloat16()
     model.train()
     parameters = sum(p.numel() for p in model.parameters())
-    net, schedule = (None, schedule_of(case, model)) if case.pipeline else (wrapped(case, model), None)
+    net: Any = None if case.pipeline else wrapped(case, model)
+    schedule: Any = schedule_of(case, model) if case.pipeline else None
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
     cast = autocast_of(case)
 

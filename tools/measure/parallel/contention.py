@@ -10,11 +10,13 @@ lies between the begin of the first collective and the end of the last. Rows go 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +70,13 @@ def kernels(device: torch.device, short: bool) -> dict[str, tuple[dict[str, Any]
     for kind, shapes, dtype in (("bf16", BF16, torch.bfloat16), ("tf32", TF32, torch.float32), ("fp32", FP32, torch.float32)):
         for m, n, k in shapes[1::3] if short else shapes:
             what = {"kind": "product", "type": kind, "m": m, "n": n, "k": k}
-            out[f"{kind}.{m}x{n}x{k}"] = (what, lambda a=(m, n, k), t=dtype: product(*a, t, device), kind == "tf32")
+            out[f"{kind}.{m}x{n}x{k}"] = (what, partial(product, m, n, k, dtype, device), kind == "tf32")
     for name, mib in (("copy", 64), ("copy", 8), ("add", 64), ("gelu", 32), ("softmax", 64), ("layer_norm", 16), ("fill", 64), ("sum", 64), ("cast", 32)):
         if short and name not in ("copy", "softmax"):
             continue
-        out[f"{name}.{mib}"] = ({"kind": "streaming", "name": name, "mib": mib}, lambda a=(name, mib): streaming(*a, device), False)
+        out[f"{name}.{mib}"] = ({"kind": "streaming", "name": name, "mib": mib}, partial(streaming, name, mib, device), False)
     for b, h, t in ((8, 16, 1024), (2, 8, 1024)):
-        out[f"attention.{b}x{h}x{t}"] = ({"kind": "attention", "b": b, "h": h, "t": t}, lambda a=(b, h, t): attention(*a, device), False)
+        out[f"attention.{b}x{h}x{t}"] = ({"kind": "attention", "b": b, "h": h, "t": t}, partial(attention, b, h, t, device), False)
     return out
 
 
@@ -119,9 +121,10 @@ class Session:
     def marked(self, mark: str, compute: Run | None, computes: int, carry: Run | None, carries: int) -> None:
         settle(self.device)
         with torch.profiler.record_function(f"pair|{mark}"):
-            started = [carry() for _ in range(carries if carry else 0)]
-            for _ in range(computes if compute else 0):
-                compute()
+            started = [carry() for _ in range(carries)] if carry else []
+            if compute:
+                for _ in range(computes):
+                    compute()
             for work in works_of(started):
                 work.wait()
             if self.device.type == "cuda":
@@ -133,7 +136,7 @@ def parts_of(trace: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     events = trace["traceEvents"]
     marks = sorted((e["ts"], e["ts"] + e["dur"], e["name"][5:]) for e in events
                    if e.get("cat") == "user_annotation" and str(e.get("name", "")).startswith("pair|"))
-    launched = {}
+    launched: dict[int, str] = {}
     calls = sorted((e["ts"], e["args"]["correlation"]) for e in events if e.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in e.get("args", {}))
     at = 0
     for ts, correlation in calls:
@@ -227,7 +230,11 @@ def table(session: Session, out: Path, label: str) -> None:
             session.time_of(run, 2)
             ms = statistics.median(session.time_of(run, 8 if mib <= 2 else 3) for _ in range(3))
             if dist.get_rank() == 0:
-                keep(out / "collectives.jsonl", {"label": label, "coll": name, "mib": mib, "ms": ms} | about(session.device))
+                each = mib / dist.get_world_size() if name == "all_gather" else mib  # as foretrace reads it: a rank's input
+                row = {"tag": "inside", "label": label, "coll": name, "mb": each, "mib": mib, "ms": ms}
+                if ctas := os.environ.get("NCCL_MAX_CTAS"):
+                    row["channels"] = int(ctas)
+                keep(out / "collectives.jsonl", row | about(session.device))
 
 
 def main() -> None:

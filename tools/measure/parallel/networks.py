@@ -203,7 +203,7 @@ class Decoder(nn.Module):
                 x = x + self.places(torch.arange(length, device=x.device))
         for layer in self.layers:
             x = layer(x)
-        return x if self.head is None else self.head(self.norm(x))
+        return x if self.head is None or self.norm is None else self.head(self.norm(x))
 
 
 def loss_of(out, target):

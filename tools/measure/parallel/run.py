@@ -172,7 +172,7 @@ def measure(plan: list[Program], out: Path, env: dict[str, str], ends: float, mp
     waiting = list(plan)
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        next_run = Run(waiting.pop(0), out, env, work)
+        next_run: Run | None = Run(waiting.pop(0), out, env, work)
         while next_run:
             run, next_run = next_run, Run(waiting.pop(0), out, env, work) if waiting else None
             began = time.monotonic()
@@ -200,10 +200,11 @@ def pack(raw: Path, out: Path) -> None:
     for name in ("collectives.jsonl", "log"):
         if (raw / name).exists():
             shutil.copy(raw / name, out / name)
-    size, archives = TAR_BYTES, []
+    size = TAR_BYTES
+    archives: list[tarfile.TarFile] = []
     for trace in sorted(raw.glob("*.json.gz")):
         if size + trace.stat().st_size > TAR_BYTES:
-            archives.append(tarfile.open(out / f"traces.{len(archives)}.tar", "w"))
+            archives.append(tarfile.open(str(out / f"traces.{len(archives)}.tar"), "w"))
             size = 0
         archives[-1].add(trace, trace.name)
         size += trace.stat().st_size + 1024
