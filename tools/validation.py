@@ -22,6 +22,7 @@ from pathlib import Path
 import expectation
 import fitted
 import scale_accuracy
+import systems_table
 import track_record
 from track_record import CASES
 from truth import ROOT, Folder, default_folders, json_lines, whatifs_of
@@ -31,7 +32,7 @@ HEAD = "# what-if,measured rows,models: written by tools/validation.py\n"
 
 
 def rank_folders() -> list[Path]:
-    found = [ROOT / "data" / "h200-ranks"]
+    found = [ROOT / "data" / "h200-ranks", ROOT / "data" / "h200-schemes"]
     if truth := os.environ.get("FORETRACE_TRUTH"):
         found.append(Path(truth, "h200-ranks"))
     return [f for f in found if (f / "truth.jsonl").exists()]
@@ -45,7 +46,7 @@ def measured_rows() -> list[tuple[str, str]]:
             for row in rows:
                 out += [(use.split(":")[0], row.network) for use in whatifs_of(row.variant) or []]
     for path in rank_folders():
-        for step in json_lines(path / "truth.jsonl"):
+        for step in scale_accuracy.all_cases(path):
             case, _, number = step["case"].partition("@")
             if step["rank"] != 0 or case not in CASES or scale_accuracy.solo_trace(path, step) is None:
                 continue
@@ -102,7 +103,7 @@ def main() -> int:
         return 0
     said = parsed(COUNTS.read_text())
     bad = problems(said, found, whole) + undocumented(said, documented(expectation.DOCS.read_text()))
-    bad += [f"{path.name}: not what the rows say" for path in fitted.stale(track_record.files() | expectation.files())]
+    bad += [f"{path.name}: not what the rows say" for path in fitted.stale(track_record.files() | expectation.files() | systems_table.files())]
     print("\n".join(bad) or f"validation: {len(found)} what-ifs counted as the file says")
     return 1 if bad else 0
 
