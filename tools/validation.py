@@ -25,7 +25,7 @@ import scale_accuracy
 import systems_table
 import track_record
 from track_record import CASES
-from truth import ROOT, Folder, default_folders, json_lines, whatifs_of
+from truth import ROOT, Folder, default_folders, whatifs_of
 
 COUNTS = ROOT / "src" / "whatif" / "validation" / "counts.csv"
 HEAD = "# what-if,measured rows,models: written by tools/validation.py\n"
