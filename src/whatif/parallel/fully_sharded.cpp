@@ -41,7 +41,8 @@ std::map<std::string, Unit> large_layers(const Builder& b) {
   const Graph& g = b.m.graph;
   std::map<std::string, Unit> units;
   for (std::uint32_t i = 0; i < b.gradients.list.size(); ++i) {
-    if (const std::string_view name = layer_name(b, b.gradients.list[i]); !name.empty()) units[std::string(name)].bytes += b.gradients.bytes(i);
+    if (const std::string_view name = layer_name(b, b.gradients.list[i]); !name.empty())
+      units[std::string(name)].bytes += b.gradients.bytes(i);
   }
   const auto least = static_cast<std::int64_t>(b.how.bucket_mb * (1 << 20));
   std::erase_if(units, [&](const auto& unit) { return unit.second.bytes < least; });
