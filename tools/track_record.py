@@ -29,7 +29,7 @@ CASES = {
     "ddp": ["ddp"], "ddpfp16": ["ddp", "compress-gradients"], "powersgd": ["ddp", "compress-gradients"],
     "topk": ["ddp", "compress-gradients"], "dgc": ["ddp", "compress-gradients"], "qsgd": ["ddp", "compress-gradients"],
     "terngrad": ["ddp", "compress-gradients"], "fsdp": ["fsdp", "zero3"], "ps": ["ps"], "servers": ["ps"], "zero1": ["zero1"],
-    "zero2": ["zero2"], "blueconnect": ["blueconnect"], "p3": ["p3"], "horovod": ["horovod"],
+    "zero2": ["zero2"], "blueconnect": ["blueconnect"], "p3": ["p3"], "horovod": ["horovod"], "fsdp1": ["fsdp", "zero3"], "bandwidth": ["bandwidth"],
 }  # fmt: skip
 
 

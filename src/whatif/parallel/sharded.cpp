@@ -64,10 +64,12 @@ double largest_owner(const Builder& b) {
   std::vector<std::int64_t> sizes;
   for (const Gradient& gradient : b.gradients.list) sizes.push_back(gradient.elements);
   std::sort(sizes.begin(), sizes.end(), std::greater<>());
-  std::vector<std::int64_t> owners(static_cast<std::size_t>(std::min<std::int64_t>(b.cluster.workers, std::ssize(sizes))));
+  std::vector<std::int64_t> owners(
+      static_cast<std::size_t>(std::min<std::int64_t>(b.cluster.workers, std::ssize(sizes))));
   if (owners.empty() || b.gradients.elements <= 0) return 1.0 / b.cluster.workers;
   for (const std::int64_t size : sizes) *std::min_element(owners.begin(), owners.end()) += size;
-  return static_cast<double>(*std::max_element(owners.begin(), owners.end())) / static_cast<double>(b.gradients.elements);
+  return static_cast<double>(*std::max_element(owners.begin(), owners.end())) /
+         static_cast<double>(b.gradients.elements);
 }
 
 // The updated parameters go to everybody; forward of the next step waits, so the step's end does.
