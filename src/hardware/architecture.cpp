@@ -43,7 +43,8 @@ std::vector<Architecture> read_architectures(std::string_view csv, std::string_v
 namespace {
 
 const Architecture& find_architecture(const Device& d) {
-  static const std::vector<Architecture> kAll = read_architectures(data_file("hardware/architectures.csv"), data_file("hardware/caches.csv"));
+  static const std::vector<Architecture> kAll =
+      read_architectures(data_file("hardware/architectures.csv"), data_file("hardware/caches.csv"));
   const int capability = 10 * d.compute_major + d.compute_minor;
   const Architecture* found = nullptr;
   for (const Architecture& one : kAll) {

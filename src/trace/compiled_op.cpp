@@ -13,8 +13,8 @@ std::string compiled_op_json(const CompiledOp& op) {
   return fmt::format(
       R"(,"compiled":{{"op":{},"layer":{},"phase":"{}","family":"{}","dtype":"{}","out_dtype":"{}","parameters":{},"sums":{},"part":{},"flops":{:.0f},"bytes_read":{:.0f},"bytes_written":{:.0f},"fixed_read":{:.0f},"weight":{},"elements":{},"rows":{},"gemm":[{}],"conv":[{}]}})",
       quoted_json(op.operation), quoted_json(op.layer), op.phase, op.family, op.dtype, op.out_dtype, op.of_parameters,
-      op.sums_samples, op.part, op.flops, op.bytes_read, op.bytes_written, op.fixed_read, op.weight,
-      op.elements, op.rows, fmt::join(op.gemm, ","), fmt::join(op.conv, ","));
+      op.sums_samples, op.part, op.flops, op.bytes_read, op.bytes_written, op.fixed_read, op.weight, op.elements,
+      op.rows, fmt::join(op.gemm, ","), fmt::join(op.conv, ","));
 }
 
 std::optional<CompiledOp> compiled_op(const Trace& trace, ArgsId args) {

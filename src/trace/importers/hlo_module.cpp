@@ -257,6 +257,13 @@ void HloModule::count_parameters() {
     if (!update && moves_only(*launch.instruction)) continue;
     for (const std::int64_t operand : launch.instruction->operands) mark(operand, update ? 2 : 1);
   }
+  // What goes into a loop is read by its turns; updates are not in loops.
+  for (const auto& [id, loop] : instructions_) {
+    if (loop.opcode != "while" || loop.operands.empty()) continue;
+    const HloInstruction* begin = at(loop.operands.front());
+    if (begin == nullptr || begin->opcode != "tuple") continue;
+    for (const std::int64_t part : begin->operands) mark(part, 1);
+  }
   for (const auto& [id, by] : read) {
     const HloInstruction* in = at(id);
     if (by == 1 && in->shape.type != kTuple) read_only_.push_back(id);
