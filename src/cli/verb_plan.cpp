@@ -100,7 +100,8 @@ Verb plan_verb() {
   return {.name = "plan",
           .about = "how to train on many GPUs: the fastest plan that fits",
           .details =
-              "Tries tensor, pipeline and data parallel with schedules, recomputation, micro-batches and ZeRO stages "
+              "Tries tensor, pipeline, context, expert and data parallel with schedules, recomputation, micro-batches "
+              "and ZeRO stages "
               "on a job of N GPUs, from the step of one. `scale --plan` predicts one of them.",
           .arguments = {{"TRACE", "a trace file of one GPU, or - for standard input"}},
           .options = std::vector<Option>{option(kInteger, "gpus", "N", "8", "GPUs of the job").at_least(1)} +

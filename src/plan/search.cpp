@@ -6,42 +6,63 @@
 namespace foretrace::plan {
 namespace {
 
-// A choice of everything there is to choose, for so many GPUs.
-void each_plan(const Planner& planner, std::int64_t gpus, const std::function<void(const Plan&)>& visit) {
-  const Planner::Figures& f = planner.figures();
-  const auto divisors = [](std::int64_t n, std::int64_t most) {
-    std::vector<int> out;
-    for (std::int64_t d = 1; d <= std::min(n, most); ++d) {
-      if (n % d == 0) out.push_back(static_cast<int>(d));
+std::vector<int> divisors(std::int64_t n, std::int64_t most) {
+  std::vector<int> out;
+  for (std::int64_t d = 1; d <= std::min(n, most); ++d) {
+    if (n % d == 0) out.push_back(static_cast<int>(d));
+  }
+  return out;
+}
+
+using Visit = std::function<void(const Plan&)>;
+
+// Schedules of a plan's pipeline.
+void each_schedule(Plan p, int layers, const Visit& visit) {
+  visit(p);
+  if (p.pp == 1) return;
+  p.schedule = "zb1p";
+  visit(p);
+  p.schedule = "interleaved";
+  for (p.chunks = 2; p.chunks <= 4 && p.pp * p.chunks <= layers; p.chunks *= 2) visit(p);
+}
+
+// What is divided over the replicas, micro-batches, recomputation.
+void each_replica(Plan p, const Planner::Figures& f, const Visit& visit) {
+  for (const char* recompute : {"", "full"}) {
+    p.recompute = recompute;
+    for (const double microbatch : {1.0, 2.0, 4.0, 8.0}) {
+      if (f.samples) p.microbatch = microbatch;
+      for (const int zero : {0, 1, 3}) {
+        if (zero > 0 && p.dp * p.cp == 1) continue;
+        p.zero = zero;
+        each_schedule(p, f.layers, visit);
+      }
+      if (!f.samples) break;
     }
-    return out;
-  };
+  }
+}
+
+// Whether this model can be divided so at all: its positions over cp, its experts over ep.
+bool goes(Planner& planner, const char* plan) { return planner.predict(*parse_plan(plan)).declined.empty(); }
+
+// A choice of everything there is to choose, for so many GPUs.
+void each_plan(Planner& planner, std::int64_t gpus, const Visit& visit) {
+  const Planner::Figures& f = planner.figures();
+  const std::int64_t most_cp = goes(planner, "cp=2") ? 4 : 1;
+  const std::int64_t most_ep = goes(planner, "ep=2") ? f.gpus_per_node : 1;
   // Tensor parallel stays inside a node: its collectives are in every layer.
   for (const int tp : divisors(gpus, f.gpus_per_node)) {
     for (const int pp : divisors(gpus / tp, f.layers)) {
-      Plan p;
-      p.tp = tp;
-      p.pp = pp;
-      p.dp = static_cast<int>(gpus / tp / pp);
-      p.sequence = tp > 1;
-      for (const char* recompute : {"", "full"}) {
-        p.recompute = recompute;
-        for (const double microbatch : {1.0, 2.0, 4.0, 8.0}) {
-          if (f.samples) p.microbatch = microbatch;
-          for (const int zero : {0, 1, 3}) {
-            if (zero > 0 && p.dp == 1) continue;
-            p.zero = zero;
-            p.schedule = "1f1b";
-            p.chunks = 0;
-            visit(p);
-            if (pp == 1) continue;
-            p.schedule = "interleaved";
-            for (p.chunks = 2; p.chunks <= 4 && p.pp * p.chunks <= f.layers; p.chunks *= 2) visit(p);
-            p.schedule = "zb1p";
-            p.chunks = 0;
-            visit(p);
-          }
-          if (!f.samples) break;
+      for (const int cp : divisors(gpus / tp / pp, most_cp)) {
+        Plan p;
+        p.tp = tp;
+        p.pp = pp;
+        p.cp = cp;
+        p.dp = static_cast<int>(gpus / tp / pp / cp);
+        p.sequence = tp > 1;
+        for (const int ep : divisors(p.dp, most_ep)) {
+          p.ep = ep;
+          each_replica(p, f, visit);
         }
       }
     }

@@ -78,10 +78,11 @@ TEST(Plan, OfOnesIsTheStep) {
 
 TEST(Plan, OfOneShardingIsItsWhatIf) {
   plan::Planner planner = planner_of(kGpt2);
-  const whatif::Prediction tp = predicted(kGpt2, {"tp:size=2,fabric=DGX-H100,vocab=replicated"});
-  EXPECT_EQ(predicted_plan(planner, "tp=2,vocab=replicated").step, tp.step);
-  const whatif::Prediction ddp = predicted(kGpt2, {"ddp:workers=4,fabric=DGX-H100"});
-  EXPECT_EQ(predicted_plan(planner, "dp=4").step, ddp.step);
+  const auto step = [](const std::string& whatif) {
+    return analysis::predict(measured_step(kGpt2), {*whatif::parse_use(whatif)}).step;
+  };
+  EXPECT_EQ(predicted_plan(planner, "tp=2,vocab=replicated").step, step("tp:size=2,fabric=DGX-H100,vocab=replicated"));
+  EXPECT_EQ(predicted_plan(planner, "dp=4").step, step("ddp:workers=4,fabric=DGX-H100"));
 }
 
 TEST(Plan, StatesNeverGrowWithStagesTensorsOrSharding) {
