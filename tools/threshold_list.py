@@ -11,7 +11,6 @@ THRESHOLDS: dict[str, dict[str, str]] = {
         "kLongestLatency": "latencies that count for a median from those that are waits",
         "kLongestWake": "a wake-up by another stream from being held by something",
     },
-    "src/graph/rules/device_lags.cpp": {"kShareSlack": "a kernel that still holds the device in a changed step from one that no longer meets it"},
     "src/graph/rules/held_back.cpp": {"kEarly": "the last wave of blocks from the ones before it, and the end of a kernel from its middle"},
     "src/graph/startup.hpp": {"kLongestWarmCall": "a call as it is in every step from one that loads, creates or compiles something"},
     "src/host/recorded_parts.hpp": {
@@ -31,7 +30,6 @@ THRESHOLDS: dict[str, dict[str, str]] = {
         "kLongestHandOver": "another thread's wake-up from one the profiler delayed",
     },
     "src/host/calibration.cpp": {"kMeasuredSpread": "a measured step from one that the prior may contradict"},
-    "src/host/cpu_prior.cpp": {"kFarBehindMs": "a GPU that keeps up from one whose queue may be full"},
     "include/foretrace/host/measured_step.hpp": {"kVariation": "a measured step from a slip of its unit"},
     "src/whatif/predict/predictor.hpp": {
         "kMostFrozenShare": "steps that are predicted from those that are declined",

@@ -10,48 +10,10 @@ from typing import Literal
 
 from ._uses import on_off, written
 
-__all__ = [
-    "accumulate",
-    "amp",
-    "bandwidth",
-    "batch",
-    "batchnorm",
-    "blueconnect",
-    "bucket",
-    "channels_last",
-    "checkpoint",
-    "compile",
-    "compress_activations",
-    "compress_gradients",
-    "cpu",
-    "cuda_graph",
-    "dataloader",
-    "ddp",
-    "duration",
-    "flash_attention",
-    "foreach_optimizer",
-    "fp8",
-    "fsdp",
-    "fused_optimizer",
-    "gpu",
-    "half",
-    "horovod",
-    "layers",
-    "network",
-    "no_straggler",
-    "no_sync",
-    "offload",
-    "p3",
-    "ps",
-    "sequence",
-    "stage_balance",
-    "substitute",
-    "tf32",
-    "tp",
-    "zero1",
-    "zero2",
-    "zero3",
-]
+__all__ = ["accumulate", "amp", "bandwidth", "batch", "batchnorm", "blueconnect", "bucket", "channels_last", "checkpoint", "compile",
+           "compress_activations", "compress_gradients", "cpu", "cuda_graph", "dataloader", "ddp", "duration", "flash_attention",
+           "foreach_optimizer", "fp8", "fsdp", "fused_optimizer", "gpu", "half", "horovod", "layers", "network", "no_straggler", "no_sync",
+           "offload", "p3", "ps", "sequence", "stage_balance", "substitute", "tf32", "tp", "zero1", "zero2", "zero3"]
 
 
 def accumulate(*, n: float | None = None) -> str:
@@ -90,22 +52,19 @@ def batch(x: float) -> str:
 def batchnorm(*, fuse: Literal["relu", "conv"] | None = None) -> str:
     """Batch norm is split, and its parts run together with their neighbours.
 
-    fuse: relu: with the ReLU behind it; conv: its sums in the convolution before, the rest in the one behind it
-        (default relu)
+    fuse: relu: with the ReLU behind it; conv: its sums in the convolution before, the rest in the one behind it (default relu)
     """
     return written("batchnorm", locals())
 
 
 def blueconnect(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-                collectives_tag: str | None = None, gpus_per_node: float | None = None,
-                slow_worker: float | None = None, ring_steps: bool | None = None, bucket_mb: float | None = None,
-                slice_mb: float | None = None,
+                collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
+                ring_steps: bool | None = None, bucket_mb: float | None = None, slice_mb: float | None = None,
                 compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """All-reduce taken apart along the levels of the network, each a channel of its own.
 
     slice_mb: buckets are cut into parts of this many MiB; 0: sent whole (default 0)
-    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as
-        for ddp
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as for ddp
     """
     return written("blueconnect", {**locals(), "ring_steps": on_off(ring_steps)})
 
@@ -136,8 +95,7 @@ def checkpoint(*, layers: str | Sequence[str] | None = None, reentrant: bool | N
     return written("checkpoint", locals())
 
 
-def compile(*, mode: Literal["default", "reduce-overhead", "max-autotune"] | None = None,
-            layers: str | Sequence[str] | None = None) -> str:
+def compile(*, mode: Literal["default", "reduce-overhead", "max-autotune"] | None = None, layers: str | Sequence[str] | None = None) -> str:
     """Torch.compile: operations between matrix products are fused into few kernels, launched from generated code.
 
     mode: of torch.compile (default default)
@@ -156,9 +114,9 @@ def compress_activations(*, bits: Literal[16, 8] | None = None) -> str:
 
 def compress_gradients(*, method: Literal["fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None,
                        workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-                       collectives_tag: str | None = None, gpus_per_node: float | None = None,
-                       slow_worker: float | None = None, ring_steps: bool | None = None, bucket_mb: float | None = None,
-                       ratio: float | None = None, rank: float | None = None) -> str:
+                       collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
+                       ring_steps: bool | None = None, bucket_mb: float | None = None, ratio: float | None = None,
+                       rank: float | None = None) -> str:
     """Gradients compressed before they are reduced, with what compressing costs.
 
     method: how (default fp16)
@@ -195,9 +153,9 @@ def dataloader(*, workers: float | None = None, pin: bool | None = None, now: fl
     return written("dataloader", locals())
 
 
-def ddp(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-        collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
-        ring_steps: bool | None = None, bucket_mb: float | None = None,
+def ddp(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+        gpus_per_node: float | None = None, slow_worker: float | None = None, ring_steps: bool | None = None,
+        bucket_mb: float | None = None,
         compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Data parallel: the same step on N workers, gradients all-reduced in buckets.
 
@@ -237,17 +195,16 @@ def fp8(*, casts: Literal["separate", "fused"] | None = None, which: Literal["al
         layers: str | Sequence[str] | None = None) -> str:
     """Linear layers multiply in FP8, every operand scaled by its largest element right before it is cast.
 
-    casts: scaling and casting as separate operations, or fused by a compiler (fused is not measured) (default
-        separate)
+    casts: scaling and casting as separate operations, or fused by a compiler (fused is not measured) (default separate)
     which: all linear layers that can, or those that gain by it (default all)
     layers: globs of modules that are converted, separated by |; all when not given
     """
     return written("fp8", locals())
 
 
-def fsdp(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-         collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
-         ring_steps: bool | None = None, version: Literal[2, 1] | None = None,
+def fsdp(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+         gpus_per_node: float | None = None, slow_worker: float | None = None, ring_steps: bool | None = None,
+         version: Literal[2, 1] | None = None,
          compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Fully sharded data parallel (ZeRO 3): parameters gathered before use, gradients reduce-scattered.
 
@@ -279,15 +236,14 @@ def half(*, dtype: Literal["bf16", "fp16"] | None = None) -> str:
     return written("half", locals())
 
 
-def horovod(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-            collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
-            ring_steps: bool | None = None, bucket_mb: float | None = None, cycle_ms: float | None = None,
+def horovod(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+            gpus_per_node: float | None = None, slow_worker: float | None = None, ring_steps: bool | None = None,
+            bucket_mb: float | None = None, cycle_ms: float | None = None,
             compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Data parallel by Horovod: a fusion buffer of gradients all-reduced every cycle.
 
     cycle_ms: how often the fusion buffer is looked at (default 1)
-    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as
-        for ddp
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as for ddp
     """
     return written("horovod", {**locals(), "ring_steps": on_off(ring_steps)})
 
@@ -327,16 +283,14 @@ def no_sync() -> str:
 def offload(*, prefetch: bool | None = None) -> str:
     """Tensors saved for the backward pass are kept in host memory meanwhile.
 
-    prefetch: 1: copies run beside the computation and come back early (vDNN); 0: in its stream, as save_on_cpu does
-        it (default 0)
+    prefetch: 1: copies run beside the computation and come back early (vDNN); 0: in its stream, as save_on_cpu does it (default 0)
     """
     return written("offload", locals())
 
 
-def p3(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-       collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
-       ring_steps: bool | None = None, servers: float | None = None, slice_mb: float | None = None,
-       send_us: float | None = None, priorities: bool | None = None,
+def p3(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+       gpus_per_node: float | None = None, slow_worker: float | None = None, ring_steps: bool | None = None, servers: float | None = None,
+       slice_mb: float | None = None, send_us: float | None = None, priorities: bool | None = None,
        compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Parameter servers with slices and priorities: what the next forward pass needs first is sent first.
 
@@ -349,17 +303,15 @@ def p3(*, workers: float | None = None, fabric: str | None = None, collectives: 
     return written("p3", {**locals(), "ring_steps": on_off(ring_steps), "priorities": on_off(priorities)})
 
 
-def ps(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-       collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
-       ring_steps: bool | None = None, bucket_mb: float | None = None, servers: float | None = None,
-       slice_mb: float | None = None,
+def ps(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+       gpus_per_node: float | None = None, slow_worker: float | None = None, ring_steps: bool | None = None, bucket_mb: float | None = None,
+       servers: float | None = None, slice_mb: float | None = None,
        compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Parameter servers: gradients are pushed, added up and pulled back.
 
     servers: parameter servers on machines of their own; 0: one beside each worker (default 0)
     slice_mb: buckets are cut into parts of this many MiB; 0: sent whole (default 0)
-    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as
-        for ddp
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as for ddp
     """
     return written("ps", {**locals(), "ring_steps": on_off(ring_steps)})
 
@@ -388,8 +340,8 @@ def tf32() -> str:
 
 
 def tp(size: float, *, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
-       gpus_per_node: float | None = None, sequence: bool | None = None,
-       vocab: Literal["parallel", "replicated"] | None = None, async_: bool | None = None) -> str:
+       gpus_per_node: float | None = None, sequence: bool | None = None, vocab: Literal["parallel", "replicated"] | None = None,
+       async_: bool | None = None) -> str:
     """Tensor parallel: heads and features of every layer divided over several GPUs.
 
     size: GPUs that share the model
@@ -401,33 +353,31 @@ def tp(size: float, *, fabric: str | None = None, collectives: str | None = None
     return written("tp", locals())
 
 
-def zero1(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-          collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
-          ring_steps: bool | None = None, bucket_mb: float | None = None,
+def zero1(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+          gpus_per_node: float | None = None, slow_worker: float | None = None, ring_steps: bool | None = None,
+          bucket_mb: float | None = None,
           compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Optimizer states divided among N workers: gradients all-reduced, updated parameters gathered.
 
-    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as
-        for ddp
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as for ddp
     """
     return written("zero1", {**locals(), "ring_steps": on_off(ring_steps)})
 
 
-def zero2(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-          collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
-          ring_steps: bool | None = None, bucket_mb: float | None = None,
+def zero2(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+          gpus_per_node: float | None = None, slow_worker: float | None = None, ring_steps: bool | None = None,
+          bucket_mb: float | None = None,
           compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Optimizer states and gradients divided among N workers: gradients reduce-scattered, parameters gathered.
 
-    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as
-        for ddp
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as for ddp
     """
     return written("zero2", {**locals(), "ring_steps": on_off(ring_steps)})
 
 
-def zero3(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-          collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
-          ring_steps: bool | None = None, version: Literal[2, 1] | None = None,
+def zero3(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+          gpus_per_node: float | None = None, slow_worker: float | None = None, ring_steps: bool | None = None,
+          version: Literal[2, 1] | None = None,
           compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """ZeRO stage 3, which is fsdp: parameters, gradients and optimizer states divided among N workers.
 

@@ -55,9 +55,10 @@ std::optional<Residual::Answer> Residual::at(const KernelFeatures& asked, const 
     variance += correlation * correlation * (with_own.variance - alone.variance);
   }
   Answer out{value + here->autotuning(), here->measured.spread * std::sqrt(variance)};
-  // On other silicon the error is that of products on GPUs nobody measured.
+  // On other silicon the error is that of products on GPUs nobody measured, as far as no time of that GPU is known.
   if (asked.product && !same_silicon(here->measured.measured_on, device)) {
-    out.sigma = std::max(out.sigma, tables_.products().of(*asked.product, device).spread_new);
+    const double unknown = std::sqrt(1 - correlation * correlation);
+    out.sigma = std::max(out.sigma, unknown * tables_.products().of(*asked.product, device).spread_new);
   }
   return out;
 }
