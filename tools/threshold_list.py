@@ -11,6 +11,7 @@ THRESHOLDS: dict[str, dict[str, str]] = {
         "kLongestLatency": "latencies that count for a median from those that are waits",
         "kLongestWake": "a wake-up by another stream from being held by something",
     },
+    "src/graph/rules/device_lags.cpp": {"kShareSlack": "a kernel that still holds the device in a changed step from one that no longer meets it"},
     "src/graph/rules/held_back.cpp": {"kEarly": "the last wave of blocks from the ones before it, and the end of a kernel from its middle"},
     "src/graph/startup.hpp": {"kLongestWarmCall": "a call as it is in every step from one that loads, creates or compiles something"},
     "src/host/recorded_parts.hpp": {

@@ -13,7 +13,6 @@
 
 #include "base/statistics.hpp"
 #include "graph/rules/held_back.hpp"
-#include "graph/startup.hpp"
 #include "graph/step_state.hpp"
 #include "trace/device_times.hpp"
 
@@ -21,6 +20,8 @@ namespace foretrace::graph {
 
 namespace {
 
+// A task that held the device in the trace may come much later in a changed graph; then it holds nothing.
+constexpr Ns kShareSlack = 500 * kNsPerUs;
 constexpr Ns kForever = INT64_MAX / 4;  // sums of it do not overflow
 constexpr std::size_t kEnoughSamples = 3;
 
@@ -310,9 +311,8 @@ class LagRule {
     // A queue of tasks, each let in by the one before it, that had filled the GPU before this one became ready: it waits for
     // all of them, however long they take.
     full_since_[i] = full_since_[holder.source.id];
-    // One that comes later than that by more than any call of the driver takes holds nothing any more.
     const bool queued = long_wait && full_since_[i] < x.begin && full_since_[i] <= satisfied;
-    soft.slack = holder.certain || queued ? kForever : std::max<Ns>(0, x.begin - satisfied) + kLongestWarmCall;
+    soft.slack = holder.certain || queued ? kForever : std::max<Ns>(0, x.begin - satisfied) + kShareSlack;
     s_.graph.soft[task] = static_cast<std::uint32_t>(s_.graph.soft_dependencies.size());
     s_.graph.soft_dependencies.push_back(soft);
     return true;
