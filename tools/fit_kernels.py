@@ -271,7 +271,7 @@ def correlations(program):
         common = sorted(errors[one].keys() & errors[other].keys())
         form = " ".join(word for word in a if word not in {*VARYING[0], *VARYING[1]})
         if len(common) >= FEW:
-            found[form, *different[0]] += [(errors[one][s][0], errors[one][s][1], errors[other][s][1]) for s in common]
+            found[(form, *different[0])] += [(errors[one][s][0], errors[one][s][1], errors[other][s][1]) for s in common]
     head = "# form,word,other,shapes,correlation of the errors where a layer is left out: made by tools/fit_kernels.py --correlations"
     rows = [f"{','.join(key)},{len(pairs)},{correlation(pairs):.2g}" for key, pairs in sorted(found.items())]
     return "\n".join([head, *rows]) + "\n"

@@ -15,7 +15,6 @@ the rows, each pair of GPUs counted once.
 kernels.csv, of log time, from the tables of measured operations (build/tests/kernel_figures):
 
 - `own_kernel`: operations along rows and by index, estimated without those of their shape: one in two hundred is further off.
-- `own_algorithm`: an autotuned convolution at two batch sizes: one in ten pairs takes so much longer than the law makes of the other.
 
 Exit 77: the folder is not there (kernels.csv is done all the same).
 """
@@ -36,10 +35,9 @@ from devices import HARDWARE, Device
 from truth import ROOT
 
 FOLDER = ROOT / "src" / "hardware" / "spreads"
-KERNELS = ROOT / "src" / "hardware" / "kernels"
 HEAD = "# name,value,samples: made by tools/fit_spreads.py, which says what each is"
 OTHERS = ("conv", "gemm", "attention", "rnn")  # pools that are no rows
-RARE, SOME = 1 / 200, 1 / 10
+RARE = 1 / 200
 
 
 def quantile(parts, at):
@@ -77,26 +75,10 @@ def carried(folder, program):
     return [HEAD, *rows, f"unmeasured,{2**0.5 * widest:.2g},{widest:.2g} times the root of 2"]
 
 
-def batches():
-    """{line of the table of convolutions: its batch}, of those whose algorithms were tried."""
-    lines = [line for line in next(KERNELS.glob("*.conv.csv")).read_text().splitlines() if not line.startswith("#")]
-    names = lines[0].split(",")
-    rows = (dict(zip(names, line.split(","))) for line in lines[1:])
-    return {number: r["n"] for number, r in enumerate(rows, 1) if r["tuned"] == "1"}
-
-
 def of_tables(program):
     rows = [json.loads(line) for line in subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines()]
     told = np.abs(np.concatenate([r["errors"] for r in rows if not {"change", "without"} & set(r) and r["pool"].split()[0] not in OTHERS]))
-    tried, same = batches(), collections.defaultdict(list)
-    for line in subprocess.run([program, "--samples"], capture_output=True, text=True, check=True).stdout.splitlines():
-        pool, shape, group, value, _ = line.split(",", 4)
-        if pool.startswith("conv") and int(shape) in tried:  # value: the log of its time over the law's
-            same[pool, group].append((tried[int(shape)], float(value)))
-    pairs = [np.array([b - a for (m, a), (n, b) in itertools.permutations(of, 2) if m != n]) for of in same.values()]
-    pairs = [p for p in pairs if len(p)]
-    return [HEAD, f"own_kernel,{np.quantile(told, 1 - RARE):.2g},{len(told)} operations",
-            f"own_algorithm,{quantile(pairs, 1 - SOME):.2g},{sum(map(len, pairs))} pairs of {len(pairs)} convolutions"]  # fmt: skip
+    return [HEAD, f"own_kernel,{np.quantile(told, 1 - RARE):.2g},{len(told)} operations"]
 
 
 def main():

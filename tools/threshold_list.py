@@ -30,7 +30,6 @@ THRESHOLDS: dict[str, dict[str, str]] = {
         "kLongestHandOver": "another thread's wake-up from one the profiler delayed",
     },
     "src/host/calibration.cpp": {"kMeasuredSpread": "a measured step from one that the prior may contradict"},
-    "src/host/cpu_prior.cpp": {"kFarBehindMs": "a GPU that keeps up from one whose queue may be full"},
     "include/foretrace/host/measured_step.hpp": {"kVariation": "a measured step from a slip of its unit"},
     "src/whatif/predict/predictor.hpp": {
         "kMostFrozenShare": "steps that are predicted from those that are declined",

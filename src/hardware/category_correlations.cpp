@@ -20,7 +20,7 @@ std::string key(std::string_view form, std::string_view word, std::string_view o
 
 CategoryCorrelations::CategoryCorrelations(std::string_view csv) {
   for (CsvReader row(csv, {"form", "word", "other", "shapes", "correlation"}); row.next();) {
-    by_words_[key(row["form"], row["word"], row["other"])] = by_words_[key(row["form"], row["word"], row["other"])] = row.number("correlation").value_or(0);
+    by_words_[key(row["form"], row["word"], row["other"])] = row.number("correlation").value_or(0);
     varying_.emplace(row["word"]);
     varying_.emplace(row["other"]);
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
@@ -92,19 +91,6 @@ bool matches_measured_kernel(double measured_ns, const Work& was, const Tables& 
          std::abs(std::log(measured_ns / 1e3 / here.us)) <= std::max(spreads().own_kernel, 3 * here.sigma);
 }
 
-// Where the library autotunes every shape, the algorithm that ran is tried again on another batch: the fastest takes no longer than
-// that one does, by the law and what one in ten pairs of batches is beyond it. Where it guesses, half a batch may take twice as
-// long: neighbours of other algorithms say so.
-double same_algorithm_upper_bound(double measured_ns, const Work& was, const Work& becomes, const Tables& t,
-                                  const Device& d) {
-  const auto* conv = std::get_if<Convolution>(&was.kind);
-  const bool again = conv != nullptr && conv->tuned && kernel_stays(was, becomes);
-  const double before = again ? convolution_us(was, t, d) : 0;
-  const double after = again ? convolution_us(becomes, t, d) : 0;
-  if (!(before > 0) || !(after > 0)) return std::numeric_limits<double>::infinity();
-  return std::exp(spreads().own_algorithm) * measured_ns * after / before;
-}
-
 bool same_work(const Work& a, const Work& b) {
   return a.family == b.family && a.dtype == b.dtype && a.out_dtype == b.out_dtype && a.access == b.access &&
          a.backward == b.backward && a.flops == b.flops && a.bytes_read == b.bytes_read &&
@@ -158,16 +144,13 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
   const double bound = std::max(measured_ns < roofline_ns(was, device) ? 0 : roofline_ns(becomes, device),
                                 std::min(measured_ns, empty_kernel_us() * 1e3));
   const bool stays = kernel_stays(was, becomes);
-  // The operation itself, as it was measured, is one neighbour more of what it becomes. Products have a law, which carries further.
-  if (!std::holds_alternative<Gemm>(was.kind) && was.family == becomes.family &&
-      matches_measured_kernel(measured_ns, was, tables, device)) {
+  // The operation itself, as it was measured, is an observation of the residual of what it becomes.
+  if (was.family == becomes.family && matches_measured_kernel(measured_ns, was, tables, device)) {
     const Known measured{was, measured_ns / 1e3};
     const Estimate from =
         after_autotuning(finite(measured_estimate(becomes, tables, device, measured)), becomes, tables, device);
     if (from.us > 0) {
-      const double most = same_algorithm_upper_bound(measured_ns, was, becomes, tables, device);
-      return known(std::max(std::min(from.us * 1e3, most), bound), from.sigma,
-                   stays ? Origin::kScaled : Origin::kModelled);
+      return known(std::max(from.us * 1e3, bound), from.sigma, stays ? Origin::kScaled : Origin::kModelled);
     }
   }
   const Estimate before = estimate(was, tables, device), after = estimate(becomes, tables, device);

@@ -30,7 +30,9 @@ Number number(std::string_view text) {
 }
 
 // The operation whose categories a table belongs to: log_softmax's kernels are softmax's.
-std::string_view categories_of(std::string_view operation) { return operation == "log_softmax" ? "softmax" : operation; }
+std::string_view categories_of(std::string_view operation) {
+  return operation == "log_softmax" ? "softmax" : operation;
+}
 
 // The largest tables are read by element type: the law of products takes microseconds a row.
 constexpr std::array<std::string_view, 4> kTypes = {" fp32", " tf32", " fp16", " bf16"};
@@ -257,7 +259,8 @@ void KernelTables::read_table(const DataFile& file, std::string_view type, const
     ColumnOfTimes& of = columns[cell.column];
     if (of.category == nullptr || of.name != features->category) {
       const auto scaling = on.scalings.find(features->category);
-      of = {features->category, &out[features->category], scaling != on.scalings.end() ? scaling->second.autotuning : 0};
+      of = {features->category, &out[features->category],
+            scaling != on.scalings.end() ? scaling->second.autotuning : 0};
       of.category->features = features->features;
       of.category->measured_on = on.device;
       of.category->samples.value_later([this, rows, tuned = of.autotuning](const Neighbours::Sample& s) {

@@ -46,17 +46,19 @@ std::optional<Residual::Answer> Residual::at(const KernelFeatures& asked, const 
     const double more = own - there->share * (same ? expected.mean : expected.value);
     // What the observation shows beyond the measured kernels, as a sample of the category that is asked for. As one of the neighbours it
     // counts less the further away it is; what made it differ from them may well stay. Between the two is the least error over measured
-    // pairs (docs/internals/accuracy.md).
+    // pairs (docs/internals/accuracy.md). The law of products carries further: all of it stays.
+    const double stays = asked.product ? 1 : 0.5;
     const double level = same ? expected.mean : here->at(known->features.at).alone.mean;
     const Neighbours::Sample sample{.at = known->features.at, .value = level + more};
     const Neighbours::Prediction with_own = here->at(asked.at, sample).with_own;
-    value += correlation * (more + with_own.mean - alone.mean) / 2;
+    value += correlation * (stays * more + (1 - stays) * (with_own.mean - alone.mean));
     variance += correlation * correlation * (with_own.variance - alone.variance);
   }
   Answer out{value + here->autotuning(), here->measured.spread * std::sqrt(variance)};
-  // On other silicon the error is that of products on GPUs nobody measured.
+  // On other silicon the error is that of products on GPUs nobody measured, as far as no time of that GPU is known.
   if (asked.product && !same_silicon(here->measured.measured_on, device)) {
-    out.sigma = std::max(out.sigma, tables_.products().of(*asked.product, device).spread_new);
+    const double unknown = std::sqrt(1 - correlation * correlation);
+    out.sigma = std::max(out.sigma, unknown * tables_.products().of(*asked.product, device).spread_new);
   }
   return out;
 }

@@ -16,8 +16,7 @@ const Spreads& spreads() {
                                                                 {"attention", &s.attention},
                                                                 {"unmeasured", &s.unmeasured}};
     read_values(data_file("hardware/spreads/transfer.csv"), transferred);
-    const std::pair<std::string_view, double*> of_tables[] = {{"own_kernel", &s.own_kernel},
-                                                              {"own_algorithm", &s.own_algorithm}};
+    const std::pair<std::string_view, double*> of_tables[] = {{"own_kernel", &s.own_kernel}};
     read_values(data_file("hardware/spreads/kernels.csv"), of_tables);
     return s;
   }();

@@ -11,10 +11,8 @@ struct Spreads {
   double attention = 0;     ///< fused attention forward, to a GPU that had no part in the fit
   double unmeasured =
       0;  ///< what nobody measured on two GPUs, or anywhere: the widest of those measured, and as much again
-  // Of the tables of measured operations:
-  /// Of a convolution at two batch sizes, autotuned at both: one in ten takes so much longer than the law says.
-  double own_algorithm = 0;
-  double own_kernel = 0;  ///< of rows told by their neighbours, one in two hundred is further off
+  /// Of rows in the tables of measured operations, told by their neighbours: one in two hundred is further off.
+  double own_kernel = 0;
 };
 const Spreads& spreads();
 

@@ -9,14 +9,13 @@
 #include "foretrace/host/measured_step.hpp"
 #include "hardware/figures.hpp"
 #include "trace/cuda_recording.hpp"
+#include "trace/latencies.hpp"
 
 namespace foretrace::host {
 
 namespace {
 
-// A launch waits for room when CUDA's queue is full: 1024 launches, NVIDIA's own number. A GPU further behind than this may have
-// that many pending.
-constexpr double kFarBehindMs = 0.5;
+// A launch waits for room when CUDA's queue is full: 1024 launches, NVIDIA's own number.
 constexpr std::size_t kQueueDepth = 1024;
 
 // Launches of a step until each phase ends, in the order phases run.
@@ -68,11 +67,13 @@ CpuPrior cpu_prior(const trace::Trace& trace, const graph::Graph& graph, const s
   const RecorderFigures recorded = recorder_figures(trace);
   const std::array<std::size_t, kCpuPhases> launches = launches_until(graph);
   const std::array<double, kCpuPhases> by_trace = share_by_trace(graph, prior);
+  // A GPU with a full queue is behind by at least as many empty kernels.
+  const double full_queue_ms = 1e-6 * static_cast<double>(prior.latencies->empty_kernel) * kQueueDepth;
   double behind_before = 0;  // a queue that is full when a phase begins holds it up, too
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     const RecorderFigures::PhaseTimes& times = recorded.phases[p];
     const double behind = times.behind_ms.value_or(0);
-    const bool held_up = std::max(behind, behind_before) > kFarBehindMs && launches[p] > kQueueDepth;
+    const bool held_up = std::max(behind, behind_before) > full_queue_ms && launches[p] > kQueueDepth;
     behind_before = behind;
     // A phase that waited for room in the launch queue shows the GPU's time, not the CPU's.
     if (held_up || !times.ms || !times.traced_ms || !(*times.traced_ms > 0)) continue;

@@ -18,7 +18,9 @@ namespace {
 
 std::vector<double> errors_of(const Neighbours& pool) {
   std::vector<double> out;
-  for (const Neighbours::Sample& s : pool.samples()) out.push_back(pool.at(s.at, {.left_out = s.group}).value - s.value);
+  for (const Neighbours::Sample& s : pool.samples()) {
+    out.push_back(pool.at(s.at, {.left_out = s.group}).value - s.value);
+  }
   return out;
 }
 
@@ -37,7 +39,8 @@ Neighbours by_shape(const Neighbours& pool) {
 std::vector<MeasuredPool> measured_pools() {
   std::vector<MeasuredPool> out;
   for (const auto& [name, category] : measured_categories()) {
-    out.push_back({name, category.samples.samples(), errors_of(category.samples), errors_of(by_shape(category.samples))});
+    out.push_back(
+        {name, category.samples.samples(), errors_of(category.samples), errors_of(by_shape(category.samples))});
   }
   return out;
 }
@@ -303,8 +306,8 @@ std::vector<PoolScales> fit_pools(std::string_view only, bool further) {
     }
     const auto two_thirds = relative.begin() + static_cast<std::ptrdiff_t>(relative.size() * 683 / 1000);
     std::nth_element(relative.begin(), two_thirds, relative.end());
-    all.emplace(name,
-                Fitted{{name, refitted.samples(), errors_of(refitted), {}}, scales, *two_thirds, tuned, category.features});
+    MeasuredPool measured{name, refitted.samples(), errors_of(refitted), {}};
+    all.emplace(name, Fitted{std::move(measured), scales, *two_thirds, tuned, category.features});
   }
   std::vector<PoolScales> out;
   for (const auto& [name, one] : all) {

@@ -406,7 +406,8 @@ TEST(Transfer, BothDoorsCarryTheSameMiss) {
     const double here = predict(w, h200).ns;
     const double missed = std::log(here / 1e3 / best_product_us(w, laws, h200));
     const double law = best_product_us(w, laws, a100) * 1e3;
-    const double expected = law * std::exp(missed * Tables::shipped().residual().correlation(ProductKind::kHalf, h200, a100));
+    const double carried = Tables::shipped().residual().correlation(ProductKind::kHalf, h200, a100);
+    const double expected = law * std::exp(carried * missed);
     // Neighbours are found by the number of tiles per SM, which is another on the A100: the residuals differ a little.
     EXPECT_NEAR(predict(w, a100).ns / expected, 1, n % 8 == 0 ? 1e-3 : 0.25) << n;
     // A measured product shows what odd rows cost, and they cost as much there. The pair of architectures says how much of the rest is carried.
