@@ -81,7 +81,8 @@ Accumulated accumulated_gradients(const trace::Trace& trace, const Graph& g) {
   Accumulated out;
   std::optional<Ns> begin;
   for (std::size_t t = 0; t < g.size() && !begin; ++t) {
-    if (g.kind[t] == TaskKind::kCall && g.event[t].valid()) begin = trace.events.start[g.event[t].index()] - g.measured[t];
+    if (g.kind[t] == TaskKind::kCall && g.event[t].valid())
+      begin = trace.events.start[g.event[t].index()] - g.measured[t];
   }
   std::set<std::int64_t> types;
   bool shapes = true;

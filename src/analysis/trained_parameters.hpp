@@ -15,7 +15,7 @@ struct TrainedParameters {
   std::int64_t tensors = 0;
   std::int64_t element_bytes = 4;  ///< of parameters and gradients
   std::int64_t accumulated = 0;    ///< elements of all gradients that backward put in place; 0 when unknown
-  std::string optimizer;  ///< "Adam", "SGD", …; empty when none was seen
+  std::string optimizer;           ///< "Adam", "SGD", …; empty when none was seen
 };
 TrainedParameters trained_parameters(const trace::Trace& trace, const graph::Graph& graph);
 

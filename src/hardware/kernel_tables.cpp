@@ -283,8 +283,7 @@ void KernelTables::read_table(const DataFile& file, std::string_view type, const
   });
 }
 
-Neighbours::Answers KernelTables::answers(const Neighbours& samples, const Features& at,
-                                          const Neighbours::Heard& heard,
+Neighbours::Answers KernelTables::answers(const Neighbours& samples, const Features& at, const Neighbours::Heard& heard,
                                           const std::optional<Neighbours::Sample>& own) {
   return memo_->at(samples, at, heard, own);
 }

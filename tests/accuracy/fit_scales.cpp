@@ -293,9 +293,9 @@ std::vector<PoolScales> fit_pools(std::string_view only, bool further) {
     const auto half = all.find(as);
     const auto again = half == all.end() ? measured_categories().find(as) : measured_categories().end();
     const double tuned = tuning_of(category);
-    const Scales scales = half != all.end()               ? half->second.scales
+    const Scales scales = half != all.end()                      ? half->second.scales
                           : again != measured_categories().end() ? search(again->second)
-                                                          : search(category);
+                                                                 : search(category);
     Neighbours refitted = without_tuning(category, tuned);
     refitted.rescale(scales);
     // How far the error is from what the distance to the neighbours alone would say: two of three lie within a standard deviation.

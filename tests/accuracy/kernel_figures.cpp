@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   if (asked == "--fit" || asked == "--further") {
     for (const PoolScales& p : fit_pools(argc > 2 ? argv[2] : "", asked == "--further")) {
       fmt::print("{},{},{:.3g},{:.3f},{:.3g},{},{:.3g},", p.pool, p.samples, p.spread, p.autotuning, p.scales.noise,
-                  p.scales.smooth ? "smooth" : "rough", p.scales.middle);
+                 p.scales.smooth ? "smooth" : "rough", p.scales.middle);
       for (std::size_t f = 0; f < p.features; ++f) fmt::print("{}{:.3g}", f > 0 ? " " : "", p.scales.scales[f]);
       fmt::print("\n");
     }

@@ -160,8 +160,8 @@ TEST(Collectives, SmallMessagesTakeLowLatencyLargeOnesFullBandwidth) {
 }
 
 TEST(Collectives, CalibrationMeetsItsTwoMeasurements) {
-  hardware::CollectiveRow small{"", Collective::kAllReduce, 8, 8, 0, 1024, 0.012};
-  hardware::CollectiveRow large{"", Collective::kAllReduce, 8, 8, 0, 1e9, 5.0};
+  hardware::CollectiveRow small{"", Collective::kAllReduce, 8, 8, 1024, 0.012};
+  hardware::CollectiveRow large{"", Collective::kAllReduce, 8, 8, 1e9, 5.0};
   Fabric f = two_levels(300, 25, 8);
   f.levels.pop_back();
   const FabricCollectives model(hardware::calibrate(f, 0, small, large));

@@ -101,8 +101,8 @@ struct Model {
   std::int64_t parameter_elements = 0;  ///< trained parameters, from the optimizer's kernels or memory; 0 when unknown
   std::int64_t parameter_tensors = 0;
   std::int64_t parameter_element_bytes = 4;  ///< of parameters and gradients: 2 where the weights are in half precision
-  std::string optimizer;                ///< "Adam", "SGD", …; empty when none was seen
-  std::optional<memory::Curve> memory;  ///< of the step, where the trace has memory events; what-ifs change it too
+  std::string optimizer;                     ///< "Adam", "SGD", …; empty when none was seen
+  std::optional<memory::Curve> memory;       ///< of the step, where the trace has memory events; what-ifs change it too
   std::shared_ptr<const Residuals> residuals;  ///< behind the bands; null: the built-in ones
   Ns frozen = 0;  ///< of the step as replayed: waits that nothing explains and no change shortens
   Ns replayed = 0;

@@ -95,7 +95,8 @@ std::uint32_t end_of_backward(const Graph& g, const Launches& launches, const Bl
   const Stretch& first = list.blocks.front().backward;
   std::uint32_t end = kNone;
   for (std::uint32_t t = 0; first.begin != kNone && t < g.size(); ++t) {
-    if (!graph::is_gpu(g.kind[t]) || g.phase[t] != Phase::kBackward || !g.launch[t].valid() || !g.layer[t].valid()) continue;
+    if (!graph::is_gpu(g.kind[t]) || g.phase[t] != Phase::kBackward || !g.launch[t].valid() || !g.layer[t].valid())
+      continue;
     const std::uint32_t call = g.launch[t].value;
     if (g.lane[call] != first.lane || call <= first.begin || g.layers[g.layer[t].index()].synthetic) continue;
     if (std::string_view(g.strings[g.layers[g.layer[t].index()].name]).starts_with(list.name)) continue;

@@ -44,7 +44,8 @@ class UnitFinder {
 
   std::vector<ShardedUnit> run() {
     const std::vector<BlockOfLayers> blocks = repeated_blocks(g_);
-    for (const BlockOfLayers& block : blocks) add_unit(block.name, first_on_stream(block.forward), block.first_backward);
+    for (const BlockOfLayers& block : blocks)
+      add_unit(block.name, first_on_stream(block.forward), block.first_backward);
     by_layer_ = blocks.empty();
     if (by_layer_) add_large_layers();
     root_ = units_.size();
@@ -65,7 +66,8 @@ class UnitFinder {
 
  private:
   [[nodiscard]] std::uint32_t first_on_stream(const std::vector<std::uint32_t>& tasks) const {
-    const auto first = std::find_if(tasks.begin(), tasks.end(), [&](std::uint32_t t) { return g_.lane[t] == b_.gradients.stream; });
+    const auto first =
+        std::find_if(tasks.begin(), tasks.end(), [&](std::uint32_t t) { return g_.lane[t] == b_.gradients.stream; });
     return first == tasks.end() ? kNone : *first;
   }
 
@@ -92,7 +94,8 @@ class UnitFinder {
     for (std::uint32_t i = 0; i < b_.gradients.list.size(); ++i) {
       if (const std::string name = unit_name(b_.gradients.list[i]); !name.empty()) bytes[name] += b_.gradients.bytes(i);
     }
-    std::erase_if(bytes, [&](const auto& layer) { return static_cast<double>(layer.second) < b_.how.bucket_mb * (1 << 20); });
+    std::erase_if(bytes,
+                  [&](const auto& layer) { return static_cast<double>(layer.second) < b_.how.bucket_mb * (1 << 20); });
     std::map<std::string, std::pair<std::uint32_t, std::uint32_t>> first;  // of forward, of backward
     for (std::uint32_t t = g_.lanes[b_.gradients.stream].begin; t < g_.lanes[b_.gradients.stream].end; ++t) {
       const std::string name(layer_name(t));
@@ -107,7 +110,8 @@ class UnitFinder {
   }
 
   [[nodiscard]] std::string_view layer_name(std::uint32_t task) const {
-    return task == kNone || !g_.layer[task].valid() ? std::string_view() : g_.strings[g_.layers[g_.layer[task].index()].name];
+    return task == kNone || !g_.layer[task].valid() ? std::string_view()
+                                                    : g_.strings[g_.layers[g_.layer[task].index()].name];
   }
 
   [[nodiscard]] std::string unit_name(const Gradient& gradient) const {
@@ -143,7 +147,8 @@ class UnitFinder {
   std::vector<ShardedUnit> units_;
   std::size_t root_ = 0;
   bool by_layer_ = false;  // no blocks repeat
-  std::map<std::string, std::pair<std::size_t, std::size_t>> places_;  // by block or layer: its first unit, and how many
+  std::map<std::string, std::pair<std::size_t, std::size_t>>
+      places_;  // by block or layer: its first unit, and how many
 };
 
 // Where GPU work stands among the allocator's events: behind what was allocated before its launch.

@@ -19,8 +19,8 @@ double update_ns(const Model& m, const UpdatePlan& plan) {
   const double bytes = each * elements;
   if (plan.passes.size() == 1) {
     const double read = each * (plan.states + 2) / (2 * plan.states + 3);
-    const hardware::Cost cost = hardware::predict(
-        work::optimizer_work(m.parameter_elements, read, each - read, m.parameter_tensors), m.device);
+    const hardware::Cost cost =
+        hardware::predict(work::optimizer_work(m.parameter_elements, read, each - read, m.parameter_tensors), m.device);
     if (cost.known) return cost.ns;
   }
   return bytes / (m.device.bandwidth_gbs *
