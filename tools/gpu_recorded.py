@@ -41,9 +41,11 @@ def tasks(program, trace, gpu):
         if done.returncode != 0:
             sys.exit(f"{trace}: {done.stderr.strip()}")
         lines = file.read_text().splitlines()
-    step = re.search(r"ProfilerStep#\d+", done.stdout + done.stderr).group()
+    step = re.search(r"ProfilerStep#\d+", done.stdout + done.stderr)
+    if step is None:
+        sys.exit(f"{trace}: no step is named")
     head = next(i for i, line in enumerate(lines) if line.startswith("task,"))
-    return step, list(csv.DictReader(lines[head:]))
+    return step.group(), list(csv.DictReader(lines[head:]))
 
 
 class Clock:
@@ -72,7 +74,7 @@ class Clock:
 
 def clocks(rows):
     """By thread; the thread with most tasks also stands for threads without any."""
-    lanes = {}
+    lanes: dict[int, list[dict[str, str]]] = {}
     for row in rows:
         if found := re.match(r"thread (\d+)", row["lane"]):
             lanes.setdefault(int(found[1]), []).append(row)

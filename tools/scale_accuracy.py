@@ -122,7 +122,7 @@ LARGE_MB = 16  # where bandwidth decides
 def all_cases(folder):
     """The measured rows, and DDP on each network once more as DDP on another that is x times as fast."""
     rows = json_lines(folder / "truth.jsonl")
-    found = defaultdict(dict)
+    found: defaultdict[tuple[str, int], dict[float, float]] = defaultdict(dict)
     for c in json_lines(folder / "collectives.jsonl"):
         if c["coll"] == "all_reduce" and c["mb"] >= LARGE_MB and "dtype" not in c:
             found[c["tag"], c["world"]][c["mb"]] = c["ms"]

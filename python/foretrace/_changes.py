@@ -10,51 +10,11 @@ from typing import Literal
 
 from ._uses import on_off, written
 
-__all__ = [
-    "accumulate",
-    "amp",
-    "bandwidth",
-    "batch",
-    "batchnorm",
-    "blueconnect",
-    "bucket",
-    "channels_last",
-    "checkpoint",
-    "compile",
-    "compress_activations",
-    "compress_gradients",
-    "cp",
-    "cpu",
-    "cuda_graph",
-    "dataloader",
-    "ddp",
-    "duration",
-    "ep",
-    "flash_attention",
-    "foreach_optimizer",
-    "fp8",
-    "fsdp",
-    "fused_optimizer",
-    "gpu",
-    "half",
-    "horovod",
-    "layers",
-    "network",
-    "no_straggler",
-    "no_sync",
-    "offload",
-    "p3",
-    "pipeline",
-    "ps",
-    "sequence",
-    "stage_balance",
-    "substitute",
-    "tf32",
-    "tp",
-    "zero1",
-    "zero2",
-    "zero3",
-]
+__all__ = ["accumulate", "amp", "bandwidth", "batch", "batchnorm", "blueconnect", "bucket", "channels_last", "checkpoint", "compile",
+           "compress_activations", "compress_gradients", "cp", "cpu", "cuda_graph", "dataloader", "ddp", "duration", "ep",
+           "flash_attention", "foreach_optimizer", "fp8", "fsdp", "fused_optimizer", "gpu", "half", "horovod", "layers", "network",
+           "no_straggler", "no_sync", "offload", "p3", "pipeline", "ps", "sequence", "stage_balance", "substitute", "tf32", "tp", "zero1",
+           "zero2", "zero3"]
 
 
 def accumulate(*, n: float | None = None) -> str:
@@ -93,22 +53,20 @@ def batch(x: float) -> str:
 def batchnorm(*, fuse: Literal["relu", "conv"] | None = None) -> str:
     """Batch norm is split, and its parts run together with their neighbours.
 
-    fuse: relu: with the ReLU or hard swish behind it; conv: its sums in the convolution before, the rest in the one
-        behind it (default relu)
+    fuse: relu: with the ReLU or hard swish behind it; conv: its sums in the convolution before, the rest in the one behind it (default
+        relu)
     """
     return written("batchnorm", locals())
 
 
 def blueconnect(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-                collectives_tag: str | None = None, gpus_per_node: float | None = None,
-                slow_worker: float | None = None, ring_steps: bool | None = None, bucket_mb: float | None = None,
-                slice_mb: float | None = None,
+                collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
+                ring_steps: bool | None = None, bucket_mb: float | None = None, slice_mb: float | None = None,
                 compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """All-reduce taken apart along the levels of the network, each a channel of its own.
 
     slice_mb: buckets are cut into parts of this many MiB; 0: sent whole (default 0)
-    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as
-        for ddp
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as for ddp
     """
     return written("blueconnect", {**locals(), "ring_steps": on_off(ring_steps)})
 
@@ -130,8 +88,8 @@ def channels_last() -> str:
     return written("channels-last", locals())
 
 
-def checkpoint(*, layers: str | Sequence[str] | None = None, blocks: float | None = None,
-               mode: Literal["full", "selective"] | None = None, reentrant: bool | None = None) -> str:
+def checkpoint(*, layers: str | Sequence[str] | None = None, blocks: float | None = None, mode: Literal["full", "selective"] | None = None,
+               reentrant: bool | None = None) -> str:
     """Activations of blocks are recomputed in the backward pass instead of kept.
 
     layers: globs of block names, separated by |; every repeated block when not given
@@ -142,8 +100,7 @@ def checkpoint(*, layers: str | Sequence[str] | None = None, blocks: float | Non
     return written("checkpoint", locals())
 
 
-def compile(*, mode: Literal["default", "reduce-overhead", "max-autotune"] | None = None,
-            layers: str | Sequence[str] | None = None) -> str:
+def compile(*, mode: Literal["default", "reduce-overhead", "max-autotune"] | None = None, layers: str | Sequence[str] | None = None) -> str:
     """Torch.compile: operations between matrix products are fused into few kernels, launched from generated code.
 
     mode: of torch.compile (default default)
@@ -157,8 +114,7 @@ def compress_activations(*, bits: Literal[16, 8] | None = None, code: Literal["f
     """Activations wait for the backward pass in fewer bits.
 
     bits: of a kept element (default 16)
-    code: lossless: a bit for a ReLU, a byte for a pooling layer behind one, no zeros in what convolutions keep of
-        them (default fewer)
+    code: lossless: a bit for a ReLU, a byte for a pooling layer behind one, no zeros in what convolutions keep of them (default fewer)
     zeros: with code=lossless: share of what a ReLU writes that is zero (default 0.5)
     """
     return written("compress-activations", locals())
@@ -166,9 +122,9 @@ def compress_activations(*, bits: Literal[16, 8] | None = None, code: Literal["f
 
 def compress_gradients(*, method: Literal["fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None,
                        workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-                       collectives_tag: str | None = None, gpus_per_node: float | None = None,
-                       slow_worker: float | None = None, ring_steps: bool | None = None, bucket_mb: float | None = None,
-                       ratio: float | None = None, rank: float | None = None) -> str:
+                       collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
+                       ring_steps: bool | None = None, bucket_mb: float | None = None, ratio: float | None = None,
+                       rank: float | None = None) -> str:
     """Gradients compressed before they are reduced, with what compressing costs.
 
     method: how (default fp16)
@@ -180,13 +136,11 @@ def compress_gradients(*, method: Literal["fp16", "powersgd", "topk", "dgc", "qs
 
 
 def cp(size: float, *, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
-       gpus_per_node: float | None = None, kind: Literal["ring", "ulysses", "gather"] | None = None,
-       reduce: bool | None = None) -> str:
+       gpus_per_node: float | None = None, kind: Literal["ring", "ulysses", "gather"] | None = None, reduce: bool | None = None) -> str:
     """Context parallel: the positions of every sample divided over several GPUs.
 
     size: GPUs that share the model
-    kind: ring: keys and values go round; gather: everybody gets all of them; ulysses: heads for positions by all-
-        to-all (default ring)
+    kind: ring: keys and values go round; gather: everybody gets all of them; ulysses: heads for positions by all-to-all (default ring)
     reduce: 0: gradients are not reduced over these GPUs (default 1)
     fabric, collectives, collectives_tag, gpus_per_node: as for ddp
     """
@@ -219,9 +173,9 @@ def dataloader(*, workers: float | None = None, pin: bool | None = None, now: fl
     return written("dataloader", locals())
 
 
-def ddp(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-        collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
-        ring_steps: bool | None = None, bucket_mb: float | None = None,
+def ddp(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+        gpus_per_node: float | None = None, slow_worker: float | None = None, ring_steps: bool | None = None,
+        bucket_mb: float | None = None,
         compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Data parallel: the same step on N workers, gradients all-reduced in buckets.
 
@@ -275,20 +229,18 @@ def fp8(*, casts: Literal["separate", "fused"] | None = None, which: Literal["al
         layers: str | Sequence[str] | None = None) -> str:
     """Linear layers multiply in FP8, every operand scaled by its largest element right before it is cast.
 
-    casts: scaling and casting as separate operations, or fused by a compiler (fused is not measured) (default
-        separate)
+    casts: scaling and casting as separate operations, or fused by a compiler (fused is not measured) (default separate)
     which: all linear layers that can, or those that gain by it (default all)
     layers: globs of modules that are converted, separated by |; all when not given
     """
     return written("fp8", locals())
 
 
-def fsdp(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-         collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
-         ring_steps: bool | None = None, version: Literal[2, 1] | None = None,
-         param_dtype: Literal["as_is", "bf16", "fp16", "fp32"] | None = None,
-         reduce_dtype: Literal["as_is", "bf16", "fp16", "fp32"] | None = None, reshard: bool | None = None,
-         prefetch: float | None = None, shard: float | None = None, cpu_offload: bool | None = None,
+def fsdp(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+         gpus_per_node: float | None = None, slow_worker: float | None = None, ring_steps: bool | None = None,
+         version: Literal[2, 1] | None = None, param_dtype: Literal["as_is", "bf16", "fp16", "fp32"] | None = None,
+         reduce_dtype: Literal["as_is", "bf16", "fp16", "fp32"] | None = None, reshard: bool | None = None, prefetch: float | None = None,
+         shard: float | None = None, cpu_offload: bool | None = None,
          compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Fully sharded data parallel (ZeRO 3): parameters gathered before use, gradients reduce-scattered.
 
@@ -326,15 +278,14 @@ def half(*, dtype: Literal["bf16", "fp16"] | None = None) -> str:
     return written("half", locals())
 
 
-def horovod(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-            collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
-            ring_steps: bool | None = None, bucket_mb: float | None = None, cycle_ms: float | None = None,
+def horovod(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+            gpus_per_node: float | None = None, slow_worker: float | None = None, ring_steps: bool | None = None,
+            bucket_mb: float | None = None, cycle_ms: float | None = None,
             compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Data parallel by Horovod: a fusion buffer of gradients all-reduced every cycle.
 
     cycle_ms: how often the fusion buffer is looked at (default 1)
-    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as
-        for ddp
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as for ddp
     """
     return written("horovod", {**locals(), "ring_steps": on_off(ring_steps)})
 
@@ -374,16 +325,14 @@ def no_sync() -> str:
 def offload(*, prefetch: bool | None = None) -> str:
     """Tensors saved for the backward pass are kept in host memory meanwhile.
 
-    prefetch: 1: copies run beside the computation and come back early (vDNN); 0: in its stream, as save_on_cpu does
-        it (default 0)
+    prefetch: 1: copies run beside the computation and come back early (vDNN); 0: in its stream, as save_on_cpu does it (default 0)
     """
     return written("offload", locals())
 
 
-def p3(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-       collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
-       ring_steps: bool | None = None, servers: float | None = None, slice_mb: float | None = None,
-       send_us: float | None = None, priorities: bool | None = None,
+def p3(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+       gpus_per_node: float | None = None, slow_worker: float | None = None, ring_steps: bool | None = None, servers: float | None = None,
+       slice_mb: float | None = None, send_us: float | None = None, priorities: bool | None = None,
        compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Parameter servers with slices and priorities: what the next forward pass needs first is sent first.
 
@@ -405,17 +354,15 @@ def pipeline(*, microbatches: float | None = None, schedule: Literal["recorded",
     return written("pipeline", locals())
 
 
-def ps(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-       collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
-       ring_steps: bool | None = None, bucket_mb: float | None = None, servers: float | None = None,
-       slice_mb: float | None = None,
+def ps(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+       gpus_per_node: float | None = None, slow_worker: float | None = None, ring_steps: bool | None = None, bucket_mb: float | None = None,
+       servers: float | None = None, slice_mb: float | None = None,
        compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Parameter servers: gradients are pushed, added up and pulled back.
 
     servers: parameter servers on machines of their own; 0: one beside each worker (default 0)
     slice_mb: buckets are cut into parts of this many MiB; 0: sent whole (default 0)
-    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as
-        for ddp
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as for ddp
     """
     return written("ps", {**locals(), "ring_steps": on_off(ring_steps)})
 
@@ -444,16 +391,14 @@ def substitute(*, enlarge: bool | None = None) -> str:
 def tf32(*, only: Literal["both", "products", "convolutions"] | None = None) -> str:
     """FP32 matrix products and convolutions run on tensor cores in TF32.
 
-    only: what changes: both, as in NVIDIA's containers; convolutions alone, as PyTorch has it by default; or
-        products alone
+    only: what changes: both, as in NVIDIA's containers; convolutions alone, as PyTorch has it by default; or products alone
     """
     return written("tf32", locals())
 
 
 def tp(size: float, *, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
-       gpus_per_node: float | None = None, sequence: bool | None = None,
-       vocab: Literal["parallel", "replicated"] | None = None, kv: Literal["replicated", "refused"] | None = None,
-       reduce: bool | None = None, async_: bool | None = None) -> str:
+       gpus_per_node: float | None = None, sequence: bool | None = None, vocab: Literal["parallel", "replicated"] | None = None,
+       kv: Literal["replicated", "refused"] | None = None, reduce: bool | None = None, async_: bool | None = None) -> str:
     """Tensor parallel: heads and features of every layer divided over several GPUs.
 
     size: GPUs that share the model
@@ -467,36 +412,33 @@ def tp(size: float, *, fabric: str | None = None, collectives: str | None = None
     return written("tp", locals())
 
 
-def zero1(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-          collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
-          ring_steps: bool | None = None, bucket_mb: float | None = None,
+def zero1(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+          gpus_per_node: float | None = None, slow_worker: float | None = None, ring_steps: bool | None = None,
+          bucket_mb: float | None = None,
           compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Optimizer states divided among N workers: gradients all-reduced, updated parameters gathered.
 
-    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as
-        for ddp
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as for ddp
     """
     return written("zero1", {**locals(), "ring_steps": on_off(ring_steps)})
 
 
-def zero2(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-          collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
-          ring_steps: bool | None = None, bucket_mb: float | None = None,
+def zero2(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+          gpus_per_node: float | None = None, slow_worker: float | None = None, ring_steps: bool | None = None,
+          bucket_mb: float | None = None,
           compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Optimizer states and gradients divided among N workers: gradients reduce-scattered, parameters gathered.
 
-    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as
-        for ddp
+    workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as for ddp
     """
     return written("zero2", {**locals(), "ring_steps": on_off(ring_steps)})
 
 
-def zero3(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
-          collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
-          ring_steps: bool | None = None, version: Literal[2, 1] | None = None,
-          param_dtype: Literal["as_is", "bf16", "fp16", "fp32"] | None = None,
-          reduce_dtype: Literal["as_is", "bf16", "fp16", "fp32"] | None = None, reshard: bool | None = None,
-          prefetch: float | None = None, shard: float | None = None, cpu_offload: bool | None = None,
+def zero3(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+          gpus_per_node: float | None = None, slow_worker: float | None = None, ring_steps: bool | None = None,
+          version: Literal[2, 1] | None = None, param_dtype: Literal["as_is", "bf16", "fp16", "fp32"] | None = None,
+          reduce_dtype: Literal["as_is", "bf16", "fp16", "fp32"] | None = None, reshard: bool | None = None, prefetch: float | None = None,
+          shard: float | None = None, cpu_offload: bool | None = None,
           compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """ZeRO stage 3, which is fsdp: parameters, gradients and optimizer states divided among N workers.
 
