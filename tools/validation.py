@@ -25,14 +25,14 @@ import published_beside
 import scale_accuracy
 import track_record
 from track_record import CASES
-from truth import ROOT, Folder, default_folders, json_lines, whatifs_of
+from truth import ROOT, Folder, default_folders, whatifs_of
 
 COUNTS = ROOT / "src" / "whatif" / "validation" / "counts.csv"
 HEAD = "# what-if,measured rows,models: written by tools/validation.py\n"
 
 
 def rank_folders() -> list[Path]:
-    found = [ROOT / "data" / "h200-ranks"]
+    found = [ROOT / "data" / "h200-ranks", ROOT / "data" / "h200-schemes"]
     if truth := os.environ.get("FORETRACE_TRUTH"):
         found.append(Path(truth, "h200-ranks"))
     return [f for f in found if (f / "truth.jsonl").exists()]
@@ -46,7 +46,7 @@ def measured_rows() -> list[tuple[str, str]]:
             for row in rows:
                 out += [(use.split(":")[0], row.network) for use in whatifs_of(row.variant) or []]
     for path in rank_folders():
-        for step in json_lines(path / "truth.jsonl"):
+        for step in scale_accuracy.all_cases(path):
             case, _, number = step["case"].partition("@")
             if step["rank"] != 0 or case not in CASES or scale_accuracy.solo_trace(path, step) is None:
                 continue

@@ -192,11 +192,6 @@ std::uint32_t PipelineSchedule::stage_of(std::uint32_t rank, std::uint32_t chunk
   return chunk * shape.ranks + rank;
 }
 
-std::uint32_t PipelineSchedule::rank_of(std::uint32_t stage, std::uint32_t chunk) const {
-  if (shape.kind == ScheduleKind::kDualPipe) return chunk == 0 ? stage : shape.ranks - 1 - stage;
-  return stage % shape.ranks;
-}
-
 std::vector<std::uint32_t> PipelineSchedule::most_in_flight(std::uint32_t rank) const {
   std::vector<std::uint32_t> held(shape.chunks, 0);
   std::vector<std::uint32_t> most = held;

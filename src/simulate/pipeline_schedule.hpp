@@ -60,7 +60,6 @@ struct PipelineSchedule {
   [[nodiscard]] std::uint32_t stages() const;
   /// The stage that a rank's chunk is.
   [[nodiscard]] std::uint32_t stage_of(std::uint32_t rank, std::uint32_t chunk) const;
-  [[nodiscard]] std::uint32_t rank_of(std::uint32_t stage, std::uint32_t chunk) const;
   /// The most activations a rank's chunk holds at once, in micro-batches: from a forward to the end of its backward. Of the
   /// moment when the rank holds most in all.
   [[nodiscard]] std::vector<std::uint32_t> most_in_flight(std::uint32_t rank) const;
