@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Plans against published steps of other people's clusters, from decoders of the same width and few layers recorded on one GPU.
 
-    tools/published_plans.py DECODERS [--source NAME] [--verbose]
+    tools/published_plans.py [DECODERS] [--source NAME] [--verbose]
 
-DECODERS holds `decoders.jsonl` (the shape of each) and the traces beside it, as tools/measure/decoders.py writes them. The steps are those of
+DECODERS (default: data/h200-decoders) holds `truth.jsonl` (the shape of each) and the traces beside it. The steps are those of
 $FORETRACE_PUBLIC/parallel/training-steps.csv.gz. A row is predicted from the decoder with its width, heads and length on its GPU with its
 depth, and none of the rows is fitted on. Rows whose decoder was not recorded are counted as such.
 """
@@ -18,11 +18,11 @@ from pathlib import Path
 from statistics import mean, median
 
 from gates import FORETRACE, ask
-from truth import json_lines
+from truth import ROOT, json_lines
 
 # How the sources name GPUs and what joins them.
 GPUS = [("B200", "B200", "DGX-B200"), ("H100-80GB", "H100-SXM5", "DGX-H100"), ("H100-SXM5", "H100-SXM5", "DGX-H100"),
-        ("H100-96GB", "H100-SXM5", "DGX-H100"), ("A100-SXM4-40GB", "A100-SXM4-40GB", "DGX-A100"), ("A100", "A100-SXM4-80GB", "DGX-A100"),
+        ("H100-96GB", "H100-HBM2e", "DGX-H100"), ("A100-SXM4-40GB", "A100-SXM4-40GB", "DGX-A100"), ("A100", "A100-SXM4-80GB", "DGX-A100"),
         ("H200", "H200-SXM", "DGX-H200")]
 SOURCES = ["SimuMax b200", "dgxc", "torchtitan", "llm-foundry", "Playbook", "vTrain"]
 LAUNCH_BOUND_TFLOPS = 20  # of vTrain's rows: below that the launches decide (the table's README)
@@ -75,15 +75,15 @@ def usable(row: dict) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("decoders", type=Path)
+    parser.add_argument("decoders", type=Path, nargs="?", default=ROOT / "data" / "h200-decoders")
     parser.add_argument("--source", action="append")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
     file = Path(os.environ.get("FORETRACE_PUBLIC", "")) / "parallel" / "training-steps.csv.gz"
-    if not file.exists() or not (options.decoders / "decoders.jsonl").exists():
+    if not file.exists() or not (options.decoders / "truth.jsonl").exists():
         print("no published steps, or no decoders")
         return 77
-    decoders = json_lines(options.decoders / "decoders.jsonl")
+    decoders = json_lines(options.decoders / "truth.jsonl")
     with gzip.open(file, "rt") as lines:
         rows = [r for r in csv.DictReader(lines) if usable(r)]
     for source in options.source or SOURCES:
