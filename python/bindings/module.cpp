@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 
 #include "bindings.hpp"
 #include "foretrace/cli/run.hpp"
@@ -102,6 +104,19 @@ NB_MODULE(_core, m) {
         return status;
       },
       nb::arg("args"), nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "answer",
+      [](const std::vector<std::string>& args, std::size_t width) {
+        char* text = nullptr;
+        std::size_t size = 0;
+        std::FILE* out = open_memstream(&text, &size);
+        const int status = cli::run(args, {.out = out, .err = out, .width = width}, python::extensions());
+        std::fclose(out);
+        std::string answer(text, size);
+        std::free(text);
+        return std::pair(status, std::move(answer));
+      },
+      nb::arg("args"), nb::arg("width"), nb::call_guard<nb::gil_scoped_release>());
   m.def("set_plugin_loader", python::set_plugin_loader, nb::arg("load").none());
   m.def("set_table_packer", python::set_table_packer, nb::arg("pack").none());
   m.def("formats", [] {

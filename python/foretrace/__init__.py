@@ -35,6 +35,7 @@ _HOMES = {
     "_inputs": "export find_traces formats optimize",
     "_optimize": "Optimized OptimizedPart",
     "_pictures": "Picture",
+    "_plans": "Plan Plans",
     "_plugin": "load_plugin",
     "_predictions": "Applied Prediction Predictions",
     "_ranks": "Job RanksReport load_ranks",

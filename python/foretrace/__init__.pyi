@@ -152,6 +152,12 @@ from ._optimize import (
 from ._pictures import (
     Picture as Picture,
 )
+from ._plans import (
+    Plan as Plan,
+)
+from ._plans import (
+    Plans as Plans,
+)
 from ._plugin import (
     load_plugin as load_plugin,
 )

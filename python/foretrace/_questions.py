@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ._core import Model as CoreModel
     from ._gpus import Gpus
     from ._graph import Graph
+    from ._plans import Plans
     from ._trace import Trace
 
 
@@ -175,6 +176,30 @@ class StepQuestions:
             workers, given_uses(whatifs), os.fspath(fabric or ""), os.fspath(collectives or ""), collectives_tag or "",
             gpus_per_node or 0, parallel, compress, bucket_mb, servers, slice_mb, slow_worker, cycle_ms, send_us, ring_steps)
         return Scaled(**{**values, "graph": self._changed(values["graph"])})
+
+    def plan(self, *plans: str, gpus: int | None = None, fabric: str | os.PathLike[str] | None = None,
+             collectives: str | os.PathLike[str] | None = None, gpus_per_node: int | None = None, layers: int | None = None,
+             global_batch: float | None = None, memory_gb: float | None = None, gpu: str | None = None, usd_per_hour: float | None = None,
+             tokens: float | None = None, measured_ms: float | None = None) -> Plans:
+        """How to train on many GPUs: what `foretrace plan` finds, or these plans as `foretrace scale --plan` predicts them.
+
+        The step is read from its file again. layers: of the real model. global_batch: samples in a step of the job. tokens: when
+        training ends. fabric and collectives as for `scale`.
+
+        >>> step.plan(gpus=512, fabric="DGX-H100", layers=80, global_batch=1024).best
+        >>> step.plan("tp=2,pp=4,dp=8", "tp=8,dp=8", fabric="DGX-H100").to_pandas()
+        """
+        from ._plans import ask
+
+        if plans and (gpus is not None or tokens is not None):
+            raise told(UsageError, "gpus and tokens are for the search: a plan says itself how many GPUs it has")
+        step = self._traced().steps[self._step_index or 0].number
+        given = {"gpus": gpus, "fabric": fabric, "collectives": collectives, "gpus-per-node": gpus_per_node, "layers": layers,
+                 "global-batch": global_batch, "memory-gb": memory_gb, "gpu": gpu, "usd-per-hour": usd_per_hour, "tokens": tokens,
+                 "measured-ms": measured_ms, "step": step}
+        options = [text for name, value in given.items() if value is not None for text in (f"--{name}", f"{value}")]
+        asked = [text for plan in plans for text in ("--plan", plan)]
+        return ask(["scale" if plans else "plan", self._traced().path, *asked, *options])
 
     def _traced(self) -> Trace:
         if self._trace is None or self._step_index is None:
