@@ -1,6 +1,5 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -110,11 +109,11 @@ NB_MODULE(_core, m) {
         char* text = nullptr;
         std::size_t size = 0;
         std::FILE* out = open_memstream(&text, &size);
-        const int status = cli::run(args, {.out = out, .err = out, .width = width}, python::extensions());
+        cli::run(args, {.out = out, .err = out, .width = width}, python::extensions());
         std::fclose(out);
         std::string answer(text, size);
         std::free(text);
-        return std::pair(status, std::move(answer));
+        return answer;
       },
       nb::arg("args"), nb::arg("width"), nb::call_guard<nb::gil_scoped_release>());
   m.def("set_plugin_loader", python::set_plugin_loader, nb::arg("load").none());

@@ -66,10 +66,9 @@ class Plans(Report):
 
 def ask(args: list[str]) -> Plans:
     """What the command line answers."""
-    status, raw = answer([*args, "--json", "--quiet"], report_width())
+    raw = answer([*args, "--json", "--quiet"], report_width())
     values = json.loads(raw)
     if error := values.get("error"):
         kind = ERRORS.get(error["code"], Error)
         raise kind(error["message"], file=error["file"], offset=error["offset"], hint=error["hint"], code=error["code"])
-    _, text = answer([*args, "--quiet"], report_width())
-    return Plans(text, raw)
+    return Plans(answer([*args, "--quiet"], report_width()), raw)
