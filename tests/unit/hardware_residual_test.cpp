@@ -66,7 +66,7 @@ TEST(Residual, AMeasuredTimeCountsAsFarAsCategoriesCorrelate) {
 }
 
 TEST(Residual, IsSurerOfWhatCorrelatesWithAMeasuredTime) {
-  const Device& h200 = *find_device("H200-SXM");
+  const Device h200 = *find_device("H200-SXM");
   const Work was = conv(Dtype::kBf16, true), half = conv(Dtype::kFp16, true), strict = conv(Dtype::kFp32, true);
   const double measured = predict(was, h200).ns;
   EXPECT_LT(rescale(measured, was, half, h200).sigma, 0.8 * predict(half, h200).sigma);
@@ -75,9 +75,9 @@ TEST(Residual, IsSurerOfWhatCorrelatesWithAMeasuredTime) {
 
 TEST(Residual, GoesAlongWholeToTheSameSiliconAndInPartElsewhere) {
   const Residual& residual = Tables::shipped().residual();
-  const Device& h200 = *find_device("H200-SXM");
-  const Device& h100 = *find_device("H100-SXM5");
-  const Device& v100 = *find_device("V100-SXM2-16GB");
+  const Device h200 = *find_device("H200-SXM");
+  const Device h100 = *find_device("H100-SXM5");
+  const Device v100 = *find_device("V100-SXM2-16GB");
   for (const ProductKind kind : {ProductKind::kHalf, ProductKind::kFp32, ProductKind::kConv}) {
     EXPECT_EQ(residual.correlation(kind, h200, h100), 1);
     EXPECT_GE(residual.correlation(kind, v100, h200), 0);
