@@ -334,6 +334,7 @@ const Registered kRegistered(
      .effort = Effort::kLine,
      .stage = Stage::kBatch,
      .repeats_work = true,
+     .validated = true,
      .apply = apply_layers,
      .check = check,
      .whole_program = "a compiled program's kernels do not tell which block they belong to"});
