@@ -361,6 +361,8 @@ __all__ = [
     "Parts",
     "PhaseTime",
     "Picture",
+    "Plan",
+    "Plans",
     "Prediction",
     "Predictions",
     "Problem",
