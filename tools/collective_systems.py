@@ -6,13 +6,18 @@ src/hardware/fabrics/protocols.csv.
 """
 
 import collections
+import contextlib
 import csv
 import dataclasses
 import gzip
 import itertools
+import pathlib
+import tempfile
 
 import laws
 import numpy as np
+import tomllib
+from truth import ROOT
 
 PROTOCOLS = ("ll", "ll128", "simple")
 LINKS = ("nvlink", "pcie", "network")
@@ -40,14 +45,30 @@ class Curve:
     us: np.ndarray
 
 
-def read(path):
-    """All curves of a table source,system,op,ranks,ranks_per_node,size,unit,ms."""
-    found: dict = collections.defaultdict(lambda: collections.defaultdict(list))
+# Kernels of their own, not NCCL's, and what is said of one curve only at one size.
+NOT_NCCL = ("custom", "deepep", "Playbook", "sku_perf", "Arc")
+# Systems of collectives-more.csv.gz by what its rows say of the source, where one GPU is measured in several.
+SOURCES = {"Azure": "Azure", "alps": "Slingshot-11", "awsome": "EFA", "vTrain": "vTrain"}
+
+
+def rows_of(path):
+    """(system, collective, ranks, ranks per node, bytes, us) of a table of either form."""
     with gzip.open(path, "rt") as file:
         for r in csv.DictReader(file):
-            kind = r["op"].removesuffix("_perf").replace("_", "")
-            if (size := float(r["size"])) > 0:
-                found[r["system"], SPELT.get(kind, kind), int(r["ranks"]), int(r["ranks_per_node"])][size].append(float(r["ms"]) * 1e3)
+            if "op" in r:  # source,system,op,ranks,ranks_per_node,size,unit,ms
+                yield r["system"], r["op"].removesuffix("_perf"), r["ranks"], r["ranks_per_node"], float(r["size"]), float(r["ms"]) * 1e3
+            elif r["gpus"] and r["us"] and "flag:" not in r["note"] and not any(word in r["source"] + r["gpu"] + r["nccl"] for word in NOT_NCCL):
+                place = next((f" ({name})" for source, name in SOURCES.items() if r["source"].startswith(source)), "")
+                yield r["gpu"].split(" (")[0] + place, r["collective"], r["gpus"], r["gpus_per_node"], float(r["bytes"]), float(r["us"])
+
+
+def read(path):
+    """All curves of a table, each size with its median time."""
+    found: dict = collections.defaultdict(lambda: collections.defaultdict(list))
+    for system, op, ranks, per_node, size, us in rows_of(path):
+        kind = op.replace("_", "")
+        if size > 0:
+            found[system, SPELT.get(kind, kind), int(ranks), int(per_node)][size].append(us)
     curves = []
     for (system, kind, ranks, per_node), sizes in sorted(found.items()):
         ascending = sorted(sizes)
@@ -91,12 +112,47 @@ def calibrate(p, level, curve):
     return level
 
 
+# Bytes over a link of a ring, for a tensor of one byte and infinitely many ranks.
+FACTOR = {"all_reduce": 2, "all_gather": 1}
+# A ring's all-reduce and all-gather differ by at most 11 % in the systems below, and NVLS reaches 1.3 times a ring or more.
+ABOVE_RING = 1.2
 ORDER = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "send_recv", "gather", "scatter")
 MOST = 60  # sizes of a curve that are looked at, evenly over their logarithm; curves hold 21 to 2,247
 
 
-def has_switch(system):
-    return "h100" in system.lower() or "h200" in system
+# The built-in fabric whose first level joins a system's GPUs inside a node, by what the system's name holds; the first that fits.
+INSIDE = (
+    ("l40s", "PCIe4"),
+    ("rtx pro", "RTX-PRO-6000"),
+    ("v100", "NVLink2"),
+    ("a100", "NVLink3"),
+    ("a40", "NVLink3"),
+    ("gh200", "GH200-Slingshot11"),
+    ("b200", "NVLink5"),
+    ("b300", "NVLink5"),
+    ("h100", "NVLink4"),
+    ("h200", "NVLink4"),
+)
+# The built-in fabric whose second level joins a system's nodes.
+BETWEEN = {
+    "A100-SXM4-80GB (EFA)": "AWS-p4de",
+    "H100-SXM5-80GB (EFA)": "AWS-p5",
+    "GH200-120GB (Slingshot-11)": "GH200-Slingshot11",
+    "NVIDIA H100 80GB HBM3": "DGX-H100",
+    "h100_dgx": "DGX-H100",
+}
+FABRICS = ROOT / "src" / "hardware" / "fabrics"
+
+
+def fabric_of(system):
+    return next(fabric for part, fabric in INSIDE if part in system.lower())
+
+
+def described_level(fabric, p, at=0):
+    """A level as its file describes it, with the latency of the typical system."""
+    level = tomllib.loads((FABRICS / f"{fabric}.toml").read_text())["level"][at]
+    scale = p[f"{level['link']}_typical_scale"] * level.get("latency_scale", 1)
+    return Level(level["link"], level["gbs"] * level["efficiency"], scale, level.get("nvls", False))
 
 
 def thinned(curve):
@@ -119,21 +175,28 @@ def reference(curves, fewest):
 
 class System:
     def __init__(self, name, curves):
-        self.name = name
-        pcie, pairs = name == "l40s", "pairwise" in name
-        curves = sorted((c for c in curves if not (pcie and c.ranks > 2)), key=lambda c: (ORDER.index(c.kind), c.ranks, c.per_node))
+        self.name, self.fabric, self.pairs = name, fabric_of(name), "pairwise" in name
+        curves = sorted(curves, key=lambda c: (ORDER.index(c.kind), c.ranks, c.per_node))
         inside = [c for c in curves if c.per_node >= c.ranks]
-        self.level = "pcie" if pcie else "nvlink"
-        self.inside = [c for c in inside if not (pairs and c.ranks > 2)]
-        self.bridged = [c for c in inside if pairs and c.ranks > 2]
+        self.inside = [c for c in inside if not (self.pairs and c.ranks > 2)]
+        self.bridged = [c for c in inside if self.pairs and c.ranks > 2]
         self.between = [c for c in curves if c.per_node < c.ranks]
-        self.switch = has_switch(name) and not pairs
+        described = described_level(self.fabric, {"nvlink_typical_scale": 1, "pcie_typical_scale": 1})
+        self.level, self.switch = described.link, described.nvls and not self.pairs and self.adds_in_switch()
+
+    def adds_in_switch(self):
+        """Whether all-reduces went through the switch, which no table says: without it they reach what all-gathers do, the ring's rate."""
+        reached = {
+            kind: max((FACTOR[kind] * (c.ranks - 1) / c.ranks * c.bytes[-1] / c.us[-1] for c in self.inside if c.kind == kind and c.ranks > 2), default=0)
+            for kind in FACTOR
+        }
+        return reached["all_gather"] == 0 or reached["all_reduce"] > ABOVE_RING * reached["all_gather"]
 
     def levels(self, p):
-        """{level: what its two points give}"""
-        out, inner = {}, Level(self.level, nvls=self.switch)
+        """{level: what its two points give}; inside a node that was not measured, what the built-in fabric says."""
+        out = {self.level: described_level(self.fabric, p)}
         if r := reference(self.inside, False):
-            out[self.level] = inner = calibrate(p, inner, r)
+            out[self.level] = calibrate(p, Level(self.level, nvls=self.switch), r)
         if r := reference(self.bridged, False):
             out["bridged"] = calibrate(p, Level("pcie"), r)
         if r := reference(self.between, True):
@@ -155,9 +218,52 @@ class System:
         return out
 
 
-def systems_of(path, thin=True):
+def errors_by_file(p, system):
+    """[(fabric, curve, log(predicted / measured))] where nothing of a system is known but the built-in fabric it is of."""
+    if system.pairs:
+        return []
+    inner = dataclasses.replace(described_level(system.fabric, p), nvls=system.switch)
+    out = [(system.fabric, c, np.log(predicted_us(p, c, inner, None) / c.us)) for c in system.inside]
+    if system.name in BETWEEN:
+        fabric = BETWEEN[system.name]
+        inner, outer = described_level(fabric, p), described_level(fabric, p, 1)
+        out += [(fabric, c, np.log(predicted_us(p, c, inner, outer) / c.us)) for c in system.between]
+    return out
+
+
+def out_of_form(curve):
+    """Above two ranks that L40S host reaches a hundredth of what two do; fewer than eight V100 share a mesh in which not all are neighbours."""
+    return (curve.system == "l40s" and curve.ranks > 2) or (curve.system.startswith("V100") and curve.ranks < 8)
+
+
+def tables(folder):
+    """The published runs: two tables, of other systems each."""
+    return [path for path in (folder / "collectives.csv.gz", folder / "parallel" / "collectives-more.csv.gz") if path.is_file()]
+
+
+def systems_of(paths, thin=True):
     """`thin`: at most MOST sizes of a curve, which tell a search as much."""
     curves: dict = {}
-    for c in read(path):
-        curves.setdefault(c.system, []).append(thinned(c) if thin else c)
+    for path in paths:
+        for c in read(path):
+            if not out_of_form(c):
+                curves.setdefault(c.system, []).append(thinned(c) if thin else c)
     return [System(name, of) for name, of in sorted(curves.items())]
+
+
+@contextlib.contextmanager
+def files_for_program(systems):
+    """The arguments of build/tests/collective_figures."""
+    with tempfile.TemporaryDirectory() as folder:
+        table, joined = pathlib.Path(folder, "collectives.csv"), pathlib.Path(folder, "systems.csv")
+        with table.open("w", newline="") as file:
+            out = csv.writer(file)
+            out.writerow(("source", "system", "op", "ranks", "ranks_per_node", "size", "unit", "ms"))
+            for s in systems:
+                for c in s.inside + s.bridged + s.between:
+                    out.writerows(("", s.name, c.kind, c.ranks, c.per_node, int(size), "bytes", f"{us * 1e-3:.9g}") for size, us in zip(c.bytes, c.us))
+        with joined.open("w", newline="") as file:
+            out = csv.writer(file)
+            out.writerow(("system", "link", "nvls", "pairs"))
+            out.writerows((s.name, s.level, int(s.switch), int(s.pairs)) for s in systems)
+        yield [str(table), str(joined)]

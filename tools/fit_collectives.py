@@ -3,7 +3,7 @@
 
     tools/fit_collectives.py [--check]
 
-Steps are those of NCCL's own tuning model (PUBLISHED). The rest is fitted to the published runs of `collectives.csv.gz` in $FORETRACE_PUBLIC: a search for
+Steps are those of NCCL's own tuning model (PUBLISHED). The rest is fitted to the published runs in $FORETRACE_PUBLIC (`collectives.csv.gz`, `parallel/collectives-more.csv.gz`): a search for
 the least error of log time, each curve counted once, every system with the bandwidth and the latency that two points of one of its collectives
 give. The table states the error of each level, in sample and with the system left out. Spreads are such that a band of 80 % holds 80 % of messages of a
 megabyte and more. Exit 77: the runs are not there. data/h200-ranks has no part in it: loopback sockets on one GPU are no link of a fabric.
@@ -17,7 +17,6 @@ import sys
 import collective_systems as law
 import fitted
 import numpy as np
-import tomllib
 from truth import ROOT
 
 FABRICS = ROOT / "src" / "hardware" / "fabrics"
@@ -46,13 +45,11 @@ DEFINED = {"payload_simple": 1.0}  # no flags beside the data
 # Where the search starts: NCCL's figures for rings, what LL (a flag with every 4 bytes) and LL128 (8 bytes of 128) leave at best, round numbers otherwise.
 START = (
     by_protocol("node_base", (6.6, 14.0, 8.4))
-    | {"peer_base_ll": 6.6, "peer_base_simple": 8.4, "payload_ll": 0.5, "payload_ll128": 0.938, "nvls_share": 0.9, "local_copy": 2.0, "slowest": 2.0}
+    | {"peer_base_ll": 6.6, "peer_base_simple": 8.4, "payload_ll": 0.5, "payload_ll128": 0.938, "nvls_share": 0.9, "peers_share": 0.9, "local_copy": 2.0, "slowest": 2.0}
 )
-SHARES = ("payload_ll", "payload_ll128", "nvls_share")
+SHARES = ("payload_ll", "payload_ll128", "nvls_share", "peers_share")
 STEPS = (1.3, 1.1, 1.03)  # of the search, coarse to fine
 ROUNDS = 40
-# Systems whose links a built-in fabric describes, inside a node and between nodes.
-BUILT_IN = {"NVLink3": ("A100-SXM4-40GB", "a100_dgx", "a100_sxm"), "NVLink4": ("NVIDIA H100 80GB HBM3", "h100_dgx", "h100_sxm", "h200_sxm"), "PCIe4": ("l40s",)}
 
 
 def missed(p, systems):
@@ -100,20 +97,14 @@ def spread(curves):
 
 def by_file(p, systems):
     """Errors of log time, large messages, where nothing of a system is known but the fabric it is of."""
-    out = []
-    for fabric, names in BUILT_IN.items():
-        level = tomllib.loads((FABRICS / f"{fabric}.toml").read_text())["level"][0]
-        inner = law.Level(level["link"], level["gbs"] * level["efficiency"], p[f"{level['link']}_typical_scale"], level.get("nvls", False))
-        for s in systems:
-            for c in s.inside if s.name in names else []:
-                if (large := c.bytes >= LARGE).any():
-                    out.append(np.log(law.predicted_us(p, c, inner, None) / c.us)[large])
-    return out
+    found = [(c, e) for s in systems for _, c, e in law.errors_by_file(p, s)]
+    return [e[c.bytes >= LARGE] for c, e in found if (c.bytes >= LARGE).any()]
 
 
-def of_program(program, table):
+def of_program(program, systems):
     """{"five sizes", "derived": errors of log time of each curve, large messages}"""
-    done = subprocess.run([program, str(table)], capture_output=True, text=True, check=True)
+    with law.files_for_program(systems) as files:
+        done = subprocess.run([program, *files], capture_output=True, text=True, check=True)
     found: dict = collections.defaultdict(lambda: collections.defaultdict(list))
     for line in done.stdout.splitlines():
         r = json.loads(line)
@@ -132,14 +123,14 @@ def medians(p, systems):
     return out
 
 
-def rows_of(systems, whole, program, table):
+def rows_of(systems, whole, program):
     p = search(systems)
     inside = medians(p, whole)
     left_out: dict[str, list] = collections.defaultdict(list)
     for i, s in enumerate(whole):
         for level, errors in medians(search(systems[:i] + systems[i + 1 :]), [s]).items():
             left_out[level] += errors
-    measured, described = of_program(program, table), by_file(p, whole)
+    measured, described = of_program(program, whole), by_file(p, whole)
     spreads = {"fabric_spread": described, "measured_spread": measured["five sizes"], "derived_spread": measured["derived"]}
     rows = ["# name,value,source: made by tools/fit_collectives.py, which says what each is"]
     for level in ("nvlink", "pcie", "bridged", "network"):
@@ -156,12 +147,12 @@ def rows_of(systems, whole, program, table):
 
 
 def main():
-    if not (folder := fitted.public_folder()) or not (table := folder / "collectives.csv.gz").is_file():
+    if not (folder := fitted.public_folder()) or len(tables := law.tables(folder)) < 2:
         print("fit_collectives: no published runs: set FORETRACE_PUBLIC")
         return 77
 
     def files(options):
-        rows = rows_of(law.systems_of(table), law.systems_of(table, thin=False), options.program, table)
+        rows = rows_of(law.systems_of(tables), law.systems_of(tables, thin=False), options.program)
         if not options.check:
             print("\n".join(rows))
         return {TABLE: "\n".join(rows) + "\n"}

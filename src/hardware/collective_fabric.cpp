@@ -50,6 +50,11 @@ bool one_link(Collective kind) {
 }
 bool one_root(Collective kind) { return kind == Collective::kBroadcast || kind == Collective::kReduce; }
 
+// What a tree sends out of a node, in sizes of the tensor. NCCL runs two trees, each for half of it, and a node inside one is a leaf
+// of the other: up once and down twice for one half, up once for the other. Of two nodes, each is the root of one tree: half goes up,
+// the other half down.
+double sent_by_tree(double nodes) { return nodes <= 2 ? 1 : 2; }
+
 }  // namespace
 
 double bus_factor(Collective kind, int ranks) {
@@ -128,7 +133,9 @@ std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algo
     if (one_link(call.kind)) {
       return us + bus_factor(call.kind, call.ranks) * call.bytes / payload_rate(reached(far), protocol);
     }
-    if (s.inner != nullptr) us += call.bytes * (k - 1) / n / payload_rate(reached(*s.inner), protocol);
+    if (s.inner != nullptr) {
+      us += call.bytes * (k - 1) / n / (payload_rate(reached(*s.inner), protocol) * known.peers_share);
+    }
     if (s.outer != nullptr) {
       us += call.bytes * (n - k) / n / payload_rate(node_rate(s) / k, protocol);
     }
@@ -164,14 +171,12 @@ std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algo
     case Algorithm::kTree: {
       if (call.kind != Collective::kAllReduce) return std::nullopt;
       const double depth = s.outer != nullptr ? std::floor(std::log2(nodes)) : 0;
-      double us = base + 2 * ((k - 1) * (s.inner != nullptr ? hop(*s.inner, true) : 0) +
-                              depth * (s.outer != nullptr ? hop(*s.outer, true) : 0));
-      double rate = s.inner != nullptr ? payload_rate(reached(*s.inner), protocol) : 0;
-      if (s.outer != nullptr) {
-        const double out = payload_rate(node_rate(s), protocol);
-        rate = s.inner != nullptr ? std::min(rate, out) : out;
-      }
-      return us + 2 * call.bytes / (rate * known.tree_share);
+      const double us = base + 2 * ((k - 1) * (s.inner != nullptr ? hop(*s.inner, true) : 0) +
+                                    depth * (s.outer != nullptr ? hop(*s.outer, true) : 0));
+      const double inside = s.inner != nullptr ? 2 * call.bytes / payload_rate(reached(*s.inner), protocol) : 0;
+      const double between =
+          s.outer != nullptr ? sent_by_tree(nodes) * call.bytes / payload_rate(node_rate(s), protocol) : 0;
+      return us + std::max(inside, between) / known.tree_share;
     }
     case Algorithm::kNvls: {
       if (s.inner == nullptr || !s.inner->nvls || s.outer != nullptr || protocol != Protocol::kSimple ||
@@ -190,7 +195,7 @@ std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algo
       }
       // Both levels work on parts of the tensor at the same time: the slower one's bytes are what is seen.
       const double inside = (k + 1) / k * call.bytes / (reached(*s.inner) * known.nvls_share);
-      const double between = 2 * call.bytes / (node_rate(s) * known.tree_share);
+      const double between = sent_by_tree(nodes) * call.bytes / (node_rate(s) * known.tree_share);
       return base + known.nvls_base * scale_of(*s.inner) + 2 * std::floor(std::log2(nodes)) * hop(*s.outer, true) +
              std::max(inside, between);
     }

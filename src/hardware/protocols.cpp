@@ -16,6 +16,7 @@ Protocols parse_protocols(std::string_view csv) {
   std::vector<std::pair<std::string, double*>> named = {{"nvls_base", &p.nvls_base},
                                                         {"nvls_share", &p.nvls_share},
                                                         {"local_copy", &p.local_copy},
+                                                        {"peers_share", &p.peers_share},
                                                         {"tree_share", &p.tree_share},
                                                         {"slowest", &p.slowest},
                                                         {"fabric_spread", &p.fabric_spread},

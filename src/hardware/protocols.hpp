@@ -22,6 +22,7 @@ struct Protocols {
   double nvls_share = 0;   ///< of the links, that adding up in the switch reaches
   ByProtocol payload{};    ///< of the links, what is left alongside flags
   double local_copy = 0;   ///< a rank's own part is copied in its memory, this many times as fast as a link
+  double peers_share = 0;  ///< of the links inside a node, what messages to all peers at once reach
   double tree_share = 0;   ///< of a ring's bandwidth: a tree moves every byte up and down through one parent
   std::array<double, kLinkKinds> typical_scale{};  ///< latencies of the typical system over those above
   double slowest =

@@ -2,7 +2,8 @@
 // level one bandwidth and one latency from the largest and the smallest message of one collective, everything else predicted;
 // with a calibration of five sizes; and from the other collectives and numbers of ranks that were measured.
 //
-//   collective_figures CSV                    source,system,op,ranks,ranks_per_node,size,unit,ms
+//   collective_figures CSV SYSTEMS            source,system,op,ranks,ranks_per_node,size,unit,ms
+//                                             system,link,nvls,pairs: a node's links, whether its switch adds up, whether PCIe bridges pairs
 
 #include <fmt/format.h>
 
@@ -16,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "base/byte_source.hpp"
+#include "base/csv.hpp"
 #include "hardware/collective.hpp"
 #include "report/json_writer.hpp"
 
@@ -35,13 +36,6 @@ struct Curve {
   int ranks, per_node;
   std::vector<CollectiveRow> rows;  // ascending sizes, one each
 };
-
-bool has_switch(const std::string& system) {
-  return system.find("h100") != std::string::npos || system.find("H100") != std::string::npos ||
-         system.find("h200") != std::string::npos;
-}
-
-bool pairs(const std::string& system) { return system.find("pairwise") != std::string::npos; }
 
 // The curve a level is calibrated on: all-reduce where there is one, over the most ranks (inside nodes) or the fewest
 // (between nodes, where a node's own ports are not shared yet).
@@ -124,38 +118,44 @@ void derived(const std::string& system, const char* level, const std::vector<con
   }
 }
 
-void judge(const std::string& system, const std::vector<Curve>& curves) {
+// How the GPUs of a node are joined.
+struct System {
+  std::string name;
+  LinkKind link = LinkKind::kNvlink;
+  bool nvls = false, pairs = false;
+};
+
+void judge(const System& system, const std::vector<Curve>& curves) {
+  const std::string& name = system.name;
   std::vector<const Curve*> inside;
   std::vector<const Curve*> between;
   std::vector<const Curve*> bridged;  // pairs of NVLink over PCIe: a level of its own
-  const bool l40s = system == "l40s";
   for (const Curve& c : curves) {
-    if (l40s && c.ranks > 2) continue;  // measured at a hundredth of the bandwidth of two
     if (c.per_node < c.ranks) {
       between.push_back(&c);
-    } else if (pairs(system) && c.ranks > 2) {
+    } else if (system.pairs && c.ranks > 2) {
       bridged.push_back(&c);
     } else {
       inside.push_back(&c);
     }
   }
+  const char* level = system.link == LinkKind::kPcie ? "pcie" : "nvlink";
   Fabric fabric;
-  fabric.name = system;
-  fabric.levels.push_back({"inside", l40s ? LinkKind::kPcie : LinkKind::kNvlink, 100, false, 1, 1, 0,
-                           has_switch(system) && !pairs(system)});
+  fabric.name = name;
+  fabric.levels.push_back({"inside", system.link, 100, false, 1, 1, 0, system.nvls});
   if (const Curve* r = reference(inside, false)) {
     fabric = hardware::calibrate(fabric, 0, r->rows.front(), r->rows.back());
-    predict(system, l40s ? "pcie" : "nvlink", fabric, inside, r);
-    five_sizes(system, l40s ? "pcie" : "nvlink", inside);
-    derived(system, l40s ? "pcie" : "nvlink", inside);
+    predict(name, level, fabric, inside, r);
+    five_sizes(name, level, inside);
+    derived(name, level, inside);
   }
   if (const Curve* r = reference(bridged, false)) {
     Fabric pcie = fabric;
     pcie.floor_us = 0;
     pcie.levels[0].link = LinkKind::kPcie;
     pcie = hardware::calibrate(pcie, 0, r->rows.front(), r->rows.back());
-    predict(system, "bridged", pcie, bridged, r);
-    five_sizes(system, "bridged", bridged);
+    predict(name, "bridged", pcie, bridged, r);
+    five_sizes(name, "bridged", bridged);
   }
   if (const Curve* r = reference(between, true)) {
     Fabric whole = fabric;
@@ -170,50 +170,29 @@ void judge(const std::string& system, const std::vector<Curve>& curves) {
     const Fabric fitted =
         hardware::calibrate(shaped(r->per_node), r->per_node == 1 ? 0 : 1, r->rows.front(), r->rows.back());
     whole.levels[1] = fitted.levels.back();
-    for (const Curve* c : between) predict(system, "network", shaped(c->per_node), {c}, r);
-    five_sizes(system, "network", between);
-    derived(system, "network", between);
+    for (const Curve* c : between) predict(name, "network", shaped(c->per_node), {c}, r);
+    five_sizes(name, "network", between);
+    derived(name, "network", between);
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    fmt::print(stderr, "usage: collective_figures CSV\n");
+  if (argc != 3) {
+    fmt::print(stderr, "usage: collective_figures CSV SYSTEMS\n");
     return 2;
   }
-  // Every system is a tag; the reader wants one at a time.
-  std::set<std::string> tags;
-  {
-    auto source = open_source(argv[1]);
-    if (!source) {
-      fmt::print(stderr, "{}\n", source.error().to_string());
-      return 3;
-    }
-    std::string text;
-    constexpr std::size_t kPart = 1 << 20;
-    for (std::size_t got = kPart; got == kPart;) {
-      const std::size_t at = text.size();
-      text.resize(at + kPart);
-      auto read = (*source)->read(text.data() + at, kPart);
-      if (!read) return 3;
-      got = *read;
-      text.resize(at + got);
-    }
-    std::size_t line = text.find('\n');
-    while (line != std::string::npos && line + 1 < text.size()) {
-      const std::size_t first = text.find(',', line + 1);
-      const std::size_t second = text.find(',', first + 1);
-      if (second != std::string::npos) tags.insert(text.substr(first + 1, second - first - 1));
-      line = text.find('\n', line + 1);
-    }
-  }
-  for (const std::string& tag : tags) {
-    const auto rows = hardware::load_collectives(argv[1], tag);
+  std::ifstream file(argv[2]);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  for (CsvReader row(text); row.next();) {
+    const System system{std::string(row["system"]), row["link"] == "pcie" ? LinkKind::kPcie : LinkKind::kNvlink,
+                        row["nvls"] == "1", row["pairs"] == "1"};
+    // Every system is a tag; the reader wants one at a time.
+    const auto rows = hardware::load_collectives(argv[1], system.name);
     if (!rows) {
       fmt::print(stderr, "{}\n", rows.error().to_string());
-      continue;
+      return 3;
     }
     std::map<std::tuple<Collective, int, int>, std::map<double, std::vector<double>>> by_curve;
     for (const CollectiveRow& row : *rows) {
@@ -224,11 +203,11 @@ int main(int argc, char** argv) {
       Curve c{std::get<0>(key), std::get<1>(key), std::get<2>(key), {}};
       for (auto& [bytes, times] : sizes) {
         std::sort(times.begin(), times.end());
-        c.rows.push_back({tag, c.kind, c.ranks, c.per_node, bytes, times[times.size() / 2]});
+        c.rows.push_back({system.name, c.kind, c.ranks, c.per_node, bytes, times[times.size() / 2]});
       }
       curves.push_back(std::move(c));
     }
-    judge(tag, curves);
+    judge(system, curves);
   }
   return 0;
 }
