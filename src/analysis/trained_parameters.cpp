@@ -55,8 +55,17 @@ void count(const trace::Trace& t, const Graph& g, TrainedParameters& out) {
       const auto shapes = trace::parse_shapes(t.strings[inputs->dims]);
       // Of long lists the profiler writes no shapes; numbers of steps have none.
       if (lists > 0 && std::all_of(shapes.begin(), shapes.end(), [](const auto& s) { return s.empty(); })) continue;
-      // The parameters come first.
-      const std::size_t parameters = lists > 0 ? shapes.size() / lists : std::min<std::size_t>(1, shapes.size());
+      // The parameters come first, then their gradients. Arguments that are no tensors have empty shapes, which make lists look longer.
+      std::size_t parameters = lists > 0 ? shapes.size() / lists : std::min<std::size_t>(1, shapes.size());
+      const auto gradients_follow = [&](std::size_t n) {
+        const auto second = shapes.begin() + static_cast<std::ptrdiff_t>(n);
+        return std::equal(shapes.begin(), second, second);
+      };
+      if (lists > 1) {
+        std::size_t n = parameters;
+        while (n > 0 && !gradients_follow(n)) --n;
+        if (n > 0) parameters = n;
+      }
       for (std::size_t i = 0; i < parameters; ++i) total = saturated_sum(total, trace::elements_of(shapes[i]));
       tensors += static_cast<std::int64_t>(parameters);
     }

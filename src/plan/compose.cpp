@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "plan/replicas.hpp"
+#include "plan/stages.hpp"
 #include "simulate/pipeline_run.hpp"
 
 namespace foretrace::plan {
@@ -23,31 +25,6 @@ constexpr double kKeptInFp32 = 3;  // the weight and two moments
 
 Ns rounded(double ns) { return static_cast<Ns>(std::llround(ns)); }
 
-// What one stage holds of the model.
-struct Stage {
-  int blocks = 0;
-  bool first = false, last = false;
-
-  // A figure of its parts, added up.
-  [[nodiscard]] double sum(const Parts& p, double (*of)(const Part&)) const {
-    return blocks * of(p.block) + (first ? of(p.first) : 0) + (last ? of(p.last) : 0);
-  }
-  [[nodiscard]] double most(const Parts& p, double (*of)(const Part&)) const {
-    double out = blocks > 0 ? of(p.block) : 0;
-    if (first) out = std::max(out, of(p.first));
-    if (last) out = std::max(out, of(p.last));
-    return out;
-  }
-};
-
-// Equal numbers of blocks, as most programs cut a model: stage i of n has blocks [i L / n, (i + 1) L / n).
-std::vector<Stage> cut(int layers, std::uint32_t stages) {
-  std::vector<Stage> out(stages);
-  const auto border = [&](std::uint32_t i) { return static_cast<int>(std::int64_t{layers} * i / stages); };
-  for (std::uint32_t i = 0; i < stages; ++i) out[i] = {border(i + 1) - border(i), i == 0, i + 1 == stages};
-  return out;
-}
-
 double size_of(const std::string& dtype, double otherwise) {
   if (dtype.empty()) return otherwise;
   return dtype == "fp32" ? 4 : 2;
@@ -55,15 +32,14 @@ double size_of(const std::string& dtype, double otherwise) {
 
 class Composer {
  public:
-  Composer(const Job& job, Groups& groups, PipelineSchedule schedule)
+  Composer(const Job& job, Groups& groups, PipelineSchedule schedule, std::vector<Stage> stages)
       : job_(job),
         plan_(job.plan),
         p_(job.parts),
         groups_(groups),
         schedule_(std::move(schedule)),
-        stages_(cut(job.layers, schedule_.stages())),
-        replicas_(std::int64_t{plan_.dp} * plan_.cp),
-        shard_(plan_.shard > 0 ? plan_.shard : plan_.dp * plan_.cp) {}
+        stages_(std::move(stages)),
+        replicas_(plan_, groups, job.expert_share) {}
 
   Composition run(bool with_actions) {
     simulate::PipelineCosts costs;
@@ -80,6 +56,7 @@ class Composer {
       latest = std::max(latest, end);
     }
     out_.step = latest;
+    out_.sigma = std::max(out_.sigma, replicas_.sigma());
     exposures(slowest);
     for (const PlanRank& r : out_.ranks) out_.peak = std::max(out_.peak, r.peak_bytes.value_or(0));
     if (with_actions) show(run);
@@ -87,8 +64,18 @@ class Composer {
   }
 
  private:
-  [[nodiscard]] double stage_parameters(const Stage& s) const {
-    return s.sum(p_, [](const Part& p) { return p.parameters; });
+  [[nodiscard]] Held held(const Stage& s) const {
+    const double own = s.sum(p_, [](const Part& p) { return p.parameters; });
+    return replicas_.held(own + (s.copies_embedding(p_) ? p_.tied : 0), s.blocks * p_.block.parameters);
+  }
+  [[nodiscard]] Held held_by(std::uint32_t rank) const {
+    Held out;
+    for (std::uint32_t c = 0; c < schedule_.shape.chunks; ++c) {
+      const Held h = held(stages_[schedule_.stage_of(rank, c)]);
+      out.common += h.common;
+      out.experts += h.experts;
+    }
+    return out;
   }
   [[nodiscard]] double rank_sum(std::uint32_t rank, double (*of)(const Part&)) const {
     double out = 0;
@@ -115,22 +102,22 @@ class Composer {
       const double share = 1.0 - 1.0 / job_.microbatches;
       const double tensors = sum([](const Part& p) { return p.tensors; });
       const double add =
-          share * (3 * gradient_size_ * stage_parameters(s) / job_.streaming + tensors * static_cast<double>(job_.gap));
+          share * (3 * gradient_size_ * held(s).all() / job_.streaming + tensors * static_cast<double>(job_.gap));
       const double add_cpu = share * tensors * static_cast<double>(job_.launch);
       backward += add;
       weight += add;
       backward_cpu += add_cpu;
       weight_cpu += add_cpu;
     }
-    if (plan_.zero == 3 && shard_ > 1) {
-      const double bytes = stage_parameters(s) * size_of(plan_.param_dtype, parameter_size());
-      const auto gather = static_cast<double>(group(Collective::kAllGather, bytes, shard_, plan_.tp));
-      const double before = forward + backward;
+    double waits = 0;
+    if (plan_.zero == 3 && replicas_.divide()) {
+      const auto gather = static_cast<double>(replicas_.gather(held(s), gathered_size()));
+      waits = -(forward + backward);
       forward = with_gathers(forward, gather, s.blocks);
       backward = with_gathers(backward, gather, s.blocks);
-      out_.exposed_gradients +=
-          rounded((forward + backward - before) * job_.microbatches / static_cast<double>(stages_.size()));
+      waits += forward + backward;
     }
+    gathers_.push_back(waits);
     c.forward = rounded(forward);
     c.backward = rounded(backward);
     c.weight = std::min(c.backward, rounded(weight));
@@ -142,7 +129,8 @@ class Composer {
     return c;
   }
 
-  [[nodiscard]] double parameter_size() const { return p_.gradient_bytes; }
+  /// Bytes of an element on its way to those that compute with it.
+  [[nodiscard]] double gathered_size() const { return size_of(plan_.param_dtype, p_.gradient_bytes); }
 
   Ns group(Collective kind, double bytes, std::int64_t ranks, std::int64_t apart) {
     const hardware::CollectiveCost c = groups_.cost(kind, bytes, ranks, apart);
@@ -154,38 +142,45 @@ class Composer {
   Ns transfer() {
     if (stages_.size() < 2) return 0;
     const double bytes = p_.boundary;
-    return group(Collective::kSendRecv, bytes, 2, std::int64_t{plan_.tp} * replicas_);
+    return group(Collective::kSendRecv, bytes, 2, std::int64_t{plan_.tp} * plan_.cp * plan_.dp);
   }
 
   // Behind a rank's last backward: what is left of the reduction, the update, what is gathered again.
   Ns behind(std::uint32_t rank, const simulate::PipelineRun& run) {
     const Ns reduction = exposed_reduction(rank, run);
     const double all = total(p_.blocks, [](const Part& p) { return p.parameters; });
-    const double mine = rank_sum(rank, [](const Part& p) { return p.parameters; });
+    const Held mine = held_by(rank);
     const double tensors = rank_sum(rank, [](const Part& p) { return p.tensors; });
     const double all_tensors = total(p_.blocks, [](const Part& p) { return p.tensors; });
-    const double shares = plan_.zero > 0 && plan_.reduce ? parts_ : 1;
-    double update = all > 0 ? static_cast<double>(p_.update) * mine / all / shares : 0;
+    double update = all > 0 ? static_cast<double>(p_.update) * replicas_.kept(mine, 1) / all : 0;
     if (master_) update *= (kAdamValues * kFp32 + p_.gradient_bytes) / (kAdamValues * p_.gradient_bytes);
     double update_cpu = all_tensors > 0 ? static_cast<double>(p_.update_cpu) * tensors / all_tensors : 0;
-    if (copies_gradients()) update += 2 * gradient_size_ * mine / job_.streaming;
+    if (copies_gradients()) update += 2 * gradient_size_ * mine.all() / job_.streaming;
     if (plan_.pp > 1) {
       // Gradients are divided by the number of micro-batches, one kernel for each.
-      update += 2 * gradient_size_ * mine / job_.streaming;
+      update += 2 * gradient_size_ * mine.all() / job_.streaming;
       update_cpu += tensors * static_cast<double>(job_.launch);
     }
-    Ns gather = 0;
-    if ((plan_.zero == 1 || plan_.zero == 2) && plan_.reduce && shard_ > 1) {
-      gather = group(Collective::kAllGather, mine * size_of(plan_.param_dtype, parameter_size()), shard_, plan_.tp);
+    const Ns copies = tied_gradients(rank);
+    const Ns gather = plan_.zero == 1 || plan_.zero == 2 ? replicas_.gather(mine, gathered_size()) : 0;
+    reduced_[rank] = reduction + copies + gather;
+    return reduced_[rank] + rounded(std::max(update, update_cpu));
+  }
+
+  // The first stage and the last one have a copy each of a weight that embedding and head share, and add up its gradients.
+  Ns tied_gradients(std::uint32_t rank) {
+    const auto& shape = schedule_.shape;
+    bool takes_part = false;
+    for (std::uint32_t c = 0; c < shape.chunks; ++c) {
+      const Stage& s = stages_[schedule_.stage_of(rank, c)];
+      takes_part |= s.copies_embedding(p_) || (s.first && !s.last && p_.tied > 0);
     }
-    reduced_[rank] = reduction + gather;
-    return reduction + gather + rounded(std::max(update, update_cpu));
+    const std::int64_t apart = std::int64_t{plan_.tp} * plan_.cp * plan_.dp * (plan_.pp - 1);
+    return takes_part ? group(Collective::kAllReduce, p_.tied * gradient_size_, 2, apart) : 0;
   }
 
   // Gradients of several micro-batches are added up where the first one put them, and copied into DDP's buckets in the end.
-  [[nodiscard]] bool copies_gradients() const {
-    return plan_.zero == 0 && plan_.reduce && replicas_ > 1 && job_.microbatches > 1;
-  }
+  [[nodiscard]] bool copies_gradients() const { return plan_.zero == 0 && replicas_.reduce() && job_.microbatches > 1; }
 
   [[nodiscard]] double total(int blocks, double (*of)(const Part&)) const {
     return Stage{blocks, true, true}.sum(p_, of);
@@ -194,19 +189,10 @@ class Composer {
   // Gradients are reduced as the last micro-batch's backward makes them: what that does not hide comes behind it.
   Ns exposed_reduction(std::uint32_t rank, const simulate::PipelineRun& run) {
     reduced_.resize(schedule_.ranks.size());
-    if (!plan_.reduce || replicas_ < 2) return 0;
-    const double elements = rank_sum(rank, [](const Part& p) { return p.parameters; });
+    if (!replicas_.reduce()) return 0;
     int blocks = 0;
     for (std::uint32_t c = 0; c < schedule_.shape.chunks; ++c) blocks += stages_[schedule_.stage_of(rank, c)].blocks;
-    const double experts = job_.expert_share * p_.block.parameters * blocks;
-    const double size = size_of(plan_.reduce_dtype, gradient_size_);
-    const Collective kind = plan_.zero > 0 ? Collective::kReduceScatter : Collective::kAllReduce;
-    Ns all = group(kind, (elements - experts) * size, plan_.zero > 0 ? shard_ : replicas_, plan_.tp);
-    if (plan_.zero > 0 && shard_ < replicas_) {
-      all += group(Collective::kAllReduce, (elements - experts) * size / parts_, replicas_ / shard_,
-                   std::int64_t{plan_.tp} * shard_);
-    }
-    all += group(kind, experts * size, replicas_ / plan_.ep, std::int64_t{plan_.tp} * plan_.ep);
+    const Ns all = replicas_.reduction(held_by(rank), size_of(plan_.reduce_dtype, gradient_size_));
     const auto& actions = schedule_.ranks[rank];
     Ns window = 0;
     for (std::size_t i = 0; i < actions.size(); ++i) {
@@ -220,9 +206,13 @@ class Composer {
   }
 
   void exposures(std::uint32_t slowest) {
+    // Each of a dualpipe's two stages has half of the micro-batches.
+    const double passes = static_cast<double>(job_.microbatches) / (plan_.schedule == "dualpipe" ? 2 : 1);
     const double inside = rank_sum(slowest, [](const Part& p) { return static_cast<double>(p.exposed); });
-    out_.exposed_groups = rounded(inside * job_.microbatches / (plan_.schedule == "dualpipe" ? 2 : 1));
-    out_.exposed_gradients += reduced_[slowest];
+    out_.exposed_groups = rounded(inside * passes);
+    double gathers = 0;
+    for (std::uint32_t c = 0; c < schedule_.shape.chunks; ++c) gathers += gathers_[schedule_.stage_of(slowest, c)];
+    out_.exposed_gradients = rounded(gathers * passes) + reduced_[slowest];
     // A micro-batch passes every border once each way before a pipeline is full and after it is empty.
     if (stages_.size() > 1) out_.exposed_stages = 2 * static_cast<Ns>(stages_.size() - 1) * transfer();
   }
@@ -231,28 +221,29 @@ class Composer {
     PlanRank out;
     out.busy = run.busy[rank];
     const std::vector<std::uint32_t> held = schedule_.most_in_flight(rank);
-    double activations = 0, copies = 0, transient = 0, largest = 0;
+    double activations = 0, copies = 0, scratch = 0, largest = 0;
+    bool first = false, last = false;
     for (std::uint32_t c = 0; c < schedule_.shape.chunks; ++c) {
       const Stage& s = stages_[schedule_.stage_of(rank, c)];
       out.stages.push_back(static_cast<int>(schedule_.stage_of(rank, c)));
       out.blocks += s.blocks;
       activations += held[c] * s.sum(p_, [](const Part& p) { return p.activation; });
       copies += s.sum(p_, [](const Part& p) { return p.copies; });
-      transient = std::max(transient, s.most(p_, [](const Part& p) { return p.transient; }));
+      scratch = std::max({scratch, p_.block.transient, s.last ? p_.last.transient : 0});
+      first |= s.first;
+      last |= s.last;
       largest = std::max(largest, s.most(p_, [](const Part& p) { return p.largest; }));
       out.in_flight += static_cast<double>(held[c]) / schedule_.shape.chunks;
     }
     if (!p_.memory) return out;
     const double all = total(p_.blocks, [](const Part& p) { return p.parameters; });
-    const double mine = rank_sum(rank, [](const Part& p) { return p.parameters; });
-    const double share = all > 0 ? mine / all : 1;
-    const bool divides = plan_.reduce && shard_ > 1;
-    const double parameters = share * p_.parameter_bytes / (plan_.zero == 3 && divides ? parts_ : 1);
-    const double kept = master_ ? mine * kKeptInFp32 * kFp32 : share * p_.state_bytes;
-    const double states = kept / (plan_.zero > 0 && divides ? parts_ : 1);
-    double gradients = mine * gradient_size_ / (plan_.zero > 1 && divides ? parts_ : 1);
-    const double gathered =
-        plan_.zero == 3 && divides ? 2 * p_.block.parameters * size_of(plan_.param_dtype, parameter_size()) : 0;
+    const Held mine = held_by(rank);
+    const auto share = [&](double elements) { return all > 0 ? elements / all : 1; };
+    const double parameters = share(replicas_.kept(mine, 3)) * p_.parameter_bytes;
+    const double stated = replicas_.kept(mine, 1);
+    const double states = master_ ? stated * kKeptInFp32 * kFp32 : share(stated) * p_.state_bytes;
+    double gradients = replicas_.kept(mine, 2) * gradient_size_;
+    const double gathered = plan_.zero == 3 && replicas_.divide() ? 2 * p_.block.parameters * gathered_size() : 0;
     // Once the first micro-batch is back its gradients stay; the next ones are made beside them and added.
     const double in_flight = std::accumulate(held.begin(), held.end(), 0.0);
     const double passes = static_cast<double>(job_.microbatches) * schedule_.shape.chunks;
@@ -260,14 +251,16 @@ class Composer {
     if (copies_gradients()) gradients *= 2;
     if (job_.microbatches > 1) gradients += largest * gradient_size_;
     // All but the one that is computed now: that one is among the activations.
-    const bool last = stages_[schedule_.stage_of(rank, schedule_.shape.chunks - 1)].last;
     const double outputs = plan_.outputs && last ? (job_.microbatches - 1) * p_.output : 0;
-    double peak = std::max(activations, later + gradients) + transient;
+    const double end = gradients + (first ? p_.first.transient : 0);
+    double peak = std::max(std::max(activations, later + gradients) + scratch, end);
     if (job_.microbatches == 1 && last) {
       // Behind the last part's backward the blocks still hold all they keep, beside that part's gradients.
-      const double before = activations + p_.last.transient;
+      // A program with stages gives gradients back before its first pass.
+      const double old = plan_.pp == 1 ? p_.old_gradients * gradients : 0;
+      const double before = activations + p_.last.transient + old;
       const double then = activations - p_.last.activation + p_.last.parameters * gradient_size_ + p_.block.transient;
-      peak = std::max({before, then, gradients + p_.first.transient});
+      peak = std::max({before, then, end});
     }
     peak += copies + gathered + outputs;
     out.states_bytes = rounded(parameters + states + gradients);
@@ -292,12 +285,12 @@ class Composer {
   Groups& groups_;
   PipelineSchedule schedule_;
   std::vector<Stage> stages_;
-  std::int64_t replicas_, shard_;
+  Replicas replicas_;
   /// FP32 beside half-precision weights changes what the update moves; where all is FP32 there is nothing to change.
   bool master_ = plan_.master && p_.gradient_bytes < kFp32;
   double gradient_size_ = master_ ? kFp32 : p_.gradient_bytes;
-  double parts_ = static_cast<double>(shard_);  // that parameters, gradients or states are divided into
-  std::vector<Ns> reduced_;                     // by rank
+  std::vector<double> gathers_;  // by stage: time of both passes of a micro-batch that waits for parameters
+  std::vector<Ns> reduced_;      // by rank
   Composition out_;
 };
 
@@ -310,10 +303,8 @@ Result<Composition> compose(const Job& job, Groups& groups, bool with_actions) {
                 simulate::make_pipeline_schedule({kind, static_cast<std::uint32_t>(p.pp),
                                                   static_cast<std::uint32_t>(job.microbatches),
                                                   static_cast<std::uint32_t>(std::max(1, p.chunks))}));
-  if (static_cast<std::uint32_t>(job.layers) < schedule.stages()) {
-    return fail(ErrorCode::kDeclined, fmt::format("{} blocks do not fill {} stages", job.layers, schedule.stages()));
-  }
-  return Composer(job, groups, std::move(schedule)).run(with_actions);
+  FORETRACE_TRY(std::vector<Stage> stages, cut(p, job.parts, job.layers, schedule.stages()));
+  return Composer(job, groups, std::move(schedule), std::move(stages)).run(with_actions);
 }
 
 }  // namespace foretrace::plan

@@ -7,6 +7,9 @@
 namespace foretrace::plan {
 namespace {
 
+// Gradients are not summed by cp and ep, but once in a step by who puts the plan together.
+constexpr const char* kNoReduction = ",reduce=0";
+
 std::string quoted(const std::string& value) {
   return value.find_first_of(",:=|") == std::string::npos ? value : "'" + value + "'";
 }
@@ -28,17 +31,18 @@ std::string group(std::string_view name, int size, std::int64_t apart, const Gro
 
 }  // namespace
 
-Result<std::vector<whatif::Use>> changes_of(const Shape& s, const Groups& groups,
-                                            const whatif::NetworkChoice& network) {
+Result<std::vector<whatif::Use>> changes_of(const Shape& s, const Groups& groups, const whatif::NetworkChoice& network,
+                                            bool ep_reduces) {
   std::vector<std::string> texts;
   if (!s.gpu.empty()) texts.push_back("gpu:to=" + quoted(s.gpu));
   if (s.batch != 1) texts.push_back(fmt::format("batch:x={}", s.batch));
   if (s.recompute == "full") texts.emplace_back("checkpoint");
   if (s.recompute == "selective") texts.emplace_back("checkpoint:mode=selective");
   if (s.cp > 1) {
-    texts.push_back(group("cp", s.cp, s.tp, groups, network) + (s.kind.empty() ? "" : ",kind=" + s.kind));
+    texts.push_back(group("cp", s.cp, s.tp, groups, network) + (s.kind.empty() ? "" : ",kind=" + s.kind) +
+                    kNoReduction);
   }
-  if (s.ep > 1) texts.push_back(group("ep", s.ep, s.tp, groups, network));
+  if (s.ep > 1) texts.push_back(group("ep", s.ep, s.tp, groups, network) + (ep_reduces ? "" : kNoReduction));
   if (s.tp > 1) {
     texts.push_back(group("tp", s.tp, 1, groups, network) + (s.sequence ? ",sequence=1" : "") +
                     (s.vocab ? "" : ",vocab=replicated"));
@@ -46,22 +50,29 @@ Result<std::vector<whatif::Use>> changes_of(const Shape& s, const Groups& groups
   return analysis::parse_uses(texts);
 }
 
-OneGpu predict_one(const analysis::Baseline& baseline, const std::vector<whatif::Use>& changes) {
+Result<Traced> Traced::make(const analysis::Baseline& baseline) {
+  FORETRACE_TRY(const RepeatedBlock block, repeated_block(baseline.model));
+  std::string text = fmt::format("layers:n={}", block.blocks + 1);
+  if (!block.list.empty()) text += ",of=" + quoted(block.list);
+  FORETRACE_TRY(whatif::Use one_more, whatif::parse_use(text));
+  FORETRACE_TRY(whatif::Model deeper, whatif::apply_uses(baseline.model, {one_more}));
+  return Traced(baseline, std::move(one_more), std::move(deeper));
+}
+
+OneGpu Traced::predict(const std::vector<whatif::Use>& changes) const {
   OneGpu out;
-  const Result<whatif::Model> model = whatif::apply_uses(baseline.model, changes);
-  if (!model) {
-    out.declined = model.error().message;
-    return out;
-  }
-  Result<Parts> parts = parts_of(*model, baseline.model);
-  if (!parts) {
-    out.declined = parts.error().message;
-    return out;
-  }
-  out.parts = *parts;
-  out.device = model->device;
-  out.prediction =
-      whatif::Predictor(baseline.model, baseline.figures.measured).describe(*model, changes, whatif::Detail::kFull);
+  const auto parts = [&]() -> Status {
+    std::vector<whatif::Use> with_more = changes;
+    with_more.push_back(one_more_);
+    FORETRACE_TRY(const whatif::Model model, whatif::apply_uses(baseline_->model, changes));
+    FORETRACE_TRY(const whatif::Model deeper, whatif::apply_uses(baseline_->model, with_more));
+    FORETRACE_TRY(out.parts, parts_of({model, deeper}, {baseline_->model, deeper_}));
+    out.device = model.device;
+    out.prediction = whatif::Predictor(baseline_->model, baseline_->figures.measured)
+                         .describe(model, changes, whatif::Detail::kFull);
+    return {};
+  };
+  if (const Status done = parts(); !done) out.declined = done.error().message;
   return out;
 }
 

@@ -28,9 +28,24 @@ struct OneGpu {
   std::string declined;  ///< why there is nothing of the above
 };
 
-/// The changes, in the order of application.
+/// The changes, in the order of application. Gradients are summed once in a step, over all GPUs with the same parameters, by who puts the
+/// plan together; `ep_reduces`: by the GPUs that share experts, and by nobody else.
 Result<std::vector<whatif::Use>> changes_of(const Shape& shape, const Groups& groups,
-                                            const whatif::NetworkChoice& network);
-OneGpu predict_one(const analysis::Baseline& baseline, const std::vector<whatif::Use>& changes);
+                                            const whatif::NetworkChoice& network, bool ep_reduces = false);
+/// The traced step, and the same with one block more; made once for all plans.
+class Traced {
+ public:
+  /// Declined where no block repeats, or one more of them cannot be predicted.
+  static Result<Traced> make(const analysis::Baseline& baseline);
+  [[nodiscard]] OneGpu predict(const std::vector<whatif::Use>& changes) const;
+
+ private:
+  Traced(const analysis::Baseline& baseline, whatif::Use deeper, whatif::Model model)
+      : baseline_(&baseline), one_more_(std::move(deeper)), deeper_(std::move(model)) {}
+
+  const analysis::Baseline* baseline_;
+  whatif::Use one_more_;
+  whatif::Model deeper_;
+};
 
 }  // namespace foretrace::plan

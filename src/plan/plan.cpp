@@ -19,7 +19,7 @@ constexpr int kMostGpus = 1 << 20;    // a guard against typing errors
 constexpr double kMostSamples = 1e9;  // the same
 constexpr std::string_view kKeys =
     "tp, pp, cp, ep, dp, fsdp, zero, sequence, vocab, reduce, microbatches, microbatch, global-batch, schedule, "
-    "chunks, "
+    "chunks, balance, stages, "
     "kind, param-dtype, reduce-dtype, master, outputs, recompute";
 
 tl::unexpected<Error> wrong(std::string_view key, std::string_view value, std::string_view expected) {
@@ -38,6 +38,7 @@ class Reader {
     if (key == "ep") return count(key, value, plan_.ep);
     if (key == "dp") return count(key, value, plan_.dp);
     if (key == "chunks") return count(key, value, plan_.chunks);
+    if (key == "stages") return stages(value);
     if (key == "fsdp") return count(key, value, fsdp_);
     if (key == "zero")
       return choice(key, value, {"0", "1", "2", "3"}, [&](std::size_t i) { plan_.zero = static_cast<int>(i); });
@@ -80,6 +81,12 @@ class Reader {
     to = static_cast<int>(n);
     return {};
   }
+  Status stages(std::string_view value) {
+    for (const std::string_view blocks : split(value, '|')) {
+      FORETRACE_TRY_VOID(count("stages", blocks, plan_.stages.emplace_back()));
+    }
+    return {};
+  }
   static Status samples(std::string_view key, std::string_view value, double& to) {
     to = parse_double(value).value_or(0);
     if (!(to > 0) || to > kMostSamples) return wrong(key, value, "a number of samples");
@@ -98,6 +105,7 @@ class Reader {
       return choice(key, value, all, [&](std::size_t i) { to = all[i]; });
     };
     if (key == "schedule") return text(plan_.schedule, {"1f1b", "gpipe", "interleaved", "zb1p", "dualpipe"});
+    if (key == "balance") return text(plan_.balance, {"layers", "time"});
     if (key == "kind") return text(plan_.kind, {"ring", "ulysses", "gather"});
     if (key == "param-dtype") return text(plan_.param_dtype, {"bf16", "fp16", "fp32"});
     if (key == "reduce-dtype") return text(plan_.reduce_dtype, {"fp32", "bf16", "fp16"});
@@ -108,6 +116,7 @@ class Reader {
   Result<Plan> check() {
     Plan& p = plan_;
     if (p.recompute == "none") p.recompute.clear();
+    if (p.balance == "layers") p.balance.clear();
     if (p.workers() > whatif::kMostWorkers) {
       return fail(ErrorCode::kUsage,
                   fmt::format("{} GPUs are more than the limit of {}", p.workers(), whatif::kMostWorkers));
@@ -128,9 +137,17 @@ class Reader {
     if (p.schedule == "interleaved" && p.chunks == 0) p.chunks = 2;
     if (p.pp > 1) {
       const int microbatches = p.microbatches.value_or(p.pp * 2);
-      FORETRACE_TRY_VOID(simulate::make_pipeline_schedule(shape_of(microbatches)));
-    } else if (seen_.contains("schedule") || p.chunks > 1) {
-      return fail(ErrorCode::kUsage, "a schedule is of pp: give pp of 2 or more");
+      FORETRACE_TRY(const simulate::PipelineSchedule schedule,
+                    simulate::make_pipeline_schedule(shape_of(microbatches)));
+      if (!p.stages.empty() && p.stages.size() != schedule.stages()) {
+        return fail(ErrorCode::kUsage,
+                    fmt::format("stages= gives {} stages, the plan has {}", p.stages.size(), schedule.stages()));
+      }
+    } else if (seen_.contains("schedule") || p.chunks > 1 || !p.stages.empty() || !p.balance.empty()) {
+      return fail(ErrorCode::kUsage, "schedule, stages and balance are of pp: give pp of 2 or more");
+    }
+    if (!p.stages.empty() && !p.balance.empty()) {
+      return fail(ErrorCode::kUsage, "stages= says what balance= would find: give one of them");
     }
     return plan_;
   }
@@ -187,6 +204,8 @@ std::string to_text(const Plan& p) {
   if (p.global_batch) parts.push_back(fmt::format("global-batch={:g}", *p.global_batch));
   if (p.schedule != "1f1b") parts.push_back("schedule=" + p.schedule);
   if (p.schedule == "interleaved") size("chunks", p.chunks);
+  word("balance", p.balance);
+  if (!p.stages.empty()) parts.push_back(fmt::format("stages={}", fmt::join(p.stages, "|")));
   word("kind", p.kind);
   word("param-dtype", p.param_dtype);
   word("reduce-dtype", p.reduce_dtype);

@@ -36,6 +36,8 @@ struct Plan {
   std::optional<double> global_batch;  ///< samples of the whole job
   std::string schedule = "1f1b";
   int chunks = 0;            ///< stages of a GPU; 0: what the schedule needs at least
+  std::string balance;       ///< of stages: "time"; empty: equal numbers of blocks
+  std::vector<int> stages;   ///< blocks of each stage; empty: by `balance`
   std::string kind;          ///< of cp: ring, ulysses, gather; empty: that what-if's default
   std::string param_dtype;   ///< "bf16": parameters gathered and computed with in that type; empty: as the trace does
   std::string reduce_dtype;  ///< of gradients on the network; empty: as they are

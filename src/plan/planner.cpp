@@ -57,6 +57,9 @@ Result<Batch> batch_of(const Plan& p, std::optional<double> global, std::optiona
 
 double square(double x) { return x * x; }
 
+// Every replica has its part of the experts, and nothing else is divided: what the what-if `ep` is.
+bool experts_alone(const Plan& p) { return p.ep > 1 && p.dp == p.ep && p.cp == 1 && p.tp == 1 && p.zero == 0; }
+
 }  // namespace
 
 struct Planner::State {
@@ -64,6 +67,7 @@ struct Planner::State {
   PlanOptions options;
   std::unique_ptr<Groups> groups;
   Figures figures;
+  std::unique_ptr<Traced> traced;
   OneGpu today;  // the traced step itself
   bool half_products = false;
   std::map<Shape, OneGpu> known;
@@ -75,15 +79,15 @@ struct Planner::State {
     const Result<std::vector<whatif::Use>> changes = all_changes(shape);
     OneGpu made;
     if (changes) {
-      made = predict_one(*baseline, *changes);
+      made = traced->predict(*changes);
     } else {
       made.declined = changes.error().message;
     }
     return known.emplace(shape, std::move(made)).first->second;
   }
 
-  [[nodiscard]] Result<std::vector<whatif::Use>> all_changes(const Shape& shape) const {
-    FORETRACE_TRY(const std::vector<whatif::Use> own, changes_of(shape, *groups, options.network));
+  [[nodiscard]] Result<std::vector<whatif::Use>> all_changes(const Shape& shape, bool ep_reduces = false) const {
+    FORETRACE_TRY(const std::vector<whatif::Use> own, changes_of(shape, *groups, options.network, ep_reduces));
     std::vector<whatif::Use> all = options.changes;
     all.insert(all.end(), own.begin(), own.end());
     return all;
@@ -118,6 +122,7 @@ struct Planner::State {
 
   PlanPrediction predict(const Plan& plan);
   Status predict_into(const Plan& plan, PlanPrediction& out);
+  Result<whatif::Use> workers_of(const Plan& plan);
   Status without_pipeline(const Plan& plan, const Shape& shape, PlanPrediction& out);
   Status with_pipeline(const Plan& plan, const Batch& batch, const OneGpu& one, double experts, PlanPrediction& out);
   void rates(const Plan& plan, const Batch& batch, const OneGpu& one, PlanPrediction& out) const;
@@ -147,7 +152,9 @@ Result<Planner> Planner::make(const analysis::Baseline& baseline, const PlanOpti
   s->options = options;
   FORETRACE_TRY(whatif::Network network, whatif::network_of(options.network, baseline.model.device));
   s->groups = std::make_unique<Groups>(std::move(network));
-  s->today = predict_one(baseline, {});
+  FORETRACE_TRY(Traced traced, Traced::make(baseline));
+  s->traced = std::make_unique<Traced>(std::move(traced));
+  s->today = s->traced->predict({});
   if (!s->today.declined.empty()) return fail(ErrorCode::kDeclined, s->today.declined);
   const Parts& parts = s->today.parts;
   for (const work::Work& w : baseline.model.works.rows) s->half_products |= is_product(w) && work::is_half(w.dtype);
@@ -204,11 +211,26 @@ Status Planner::State::predict_into(const Plan& plan, PlanPrediction& out) {
   out.origin = one_gpu.prediction.origin;
   const double experts = expert_share(shape, one_gpu);
   FORETRACE_TRY_VOID(with_pipeline(plan, batch, one_gpu, experts, out));
-  if (plan.pp == 1 && batch.microbatches == 1 && figures.layers == figures.traced_layers) {
+  // Over which GPUs gradients are summed differs between experts and all else: one what-if says it for ep alone.
+  const bool one_whatif = plan.ep == 1 || !plan.reduce || experts_alone(plan);
+  if (plan.pp == 1 && batch.microbatches == 1 && figures.layers == figures.traced_layers && one_whatif) {
     FORETRACE_TRY_VOID(without_pipeline(plan, shape, out));
   }
   rates(plan, batch, one_gpu, out);
   return {};
+}
+
+// The replicas of a plan without experts as a what-if.
+Result<whatif::Use> Planner::State::workers_of(const Plan& plan) {
+  whatif::ParallelChoice choice;
+  choice.parallel = plan.zero == 0 ? "ddp" : plan.zero == 3 ? "fsdp" : fmt::format("zero{}", plan.zero);
+  if (plan.zero == 3) {
+    choice.param_dtype = plan.param_dtype;
+    choice.reduce_dtype = plan.reduce_dtype;
+    if (plan.shard > 0) choice.shard = plan.shard;
+  }
+  FORETRACE_TRY(const whatif::Parallelism how, whatif::make_parallelism(choice));
+  return whatif::parallel_use(how, groups->model(plan.tp), plan.dp * plan.cp, groups->members_in_node(plan.tp));
 }
 
 // One micro-batch through all layers: the step as `whatif` predicts it, with the workers that share its gradients.
@@ -216,22 +238,16 @@ Status Planner::State::without_pipeline(const Plan& plan, const Shape& shape, Pl
   const OneGpu& one_gpu = known.at(shape);
   const std::int64_t replicas = std::int64_t{plan.dp} * plan.cp;
   const whatif::Prediction* p = &one_gpu.prediction;
-  if (plan.reduce && replicas > 1 && plan.ep == 1) {
+  if (plan.reduce && replicas > 1) {
     const auto found = together.find(out.text);
     if (found != together.end()) {
       p = &found->second;
     } else {
-      whatif::ParallelChoice choice;
-      choice.parallel = plan.zero == 0 ? "ddp" : plan.zero == 3 ? "fsdp" : fmt::format("zero{}", plan.zero);
-      if (plan.zero == 3) {
-        choice.param_dtype = plan.param_dtype;
-        choice.reduce_dtype = plan.reduce_dtype;
-        if (plan.shard > 0) choice.shard = plan.shard;
+      FORETRACE_TRY(std::vector<whatif::Use> changes, all_changes(shape, experts_alone(plan)));
+      if (!experts_alone(plan)) {
+        FORETRACE_TRY(whatif::Use workers, workers_of(plan));
+        changes.push_back(std::move(workers));
       }
-      FORETRACE_TRY(const whatif::Parallelism how, whatif::make_parallelism(choice));
-      FORETRACE_TRY(std::vector<whatif::Use> changes, all_changes(shape));
-      changes.push_back(whatif::parallel_use(how, groups->model(plan.tp), static_cast<int>(replicas),
-                                             groups->members_in_node(plan.tp)));
       p = &together.emplace(out.text, analysis::predict(*baseline, changes)).first->second;
     }
   }

@@ -20,6 +20,9 @@ using Visit = std::function<void(const Plan&)>;
 void each_schedule(Plan p, int layers, const Visit& visit) {
   visit(p);
   if (p.pp == 1) return;
+  p.balance = "time";
+  visit(p);
+  p.balance.clear();
   p.schedule = "zb1p";
   visit(p);
   p.schedule = "interleaved";

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "report/json_writer.hpp"
 
 namespace foretrace::report {
@@ -13,6 +16,17 @@ using Figures = plan::Planner::Figures;
 
 tl::unexpected<Error> has_no(std::string_view trainer, std::string_view what) {
   return fail(ErrorCode::kDeclined, fmt::format("{} has no setting for {}", trainer, what));
+}
+
+// Blocks of each stage, in order.
+std::vector<int> blocks_by_stage(const PlanPrediction& p) {
+  std::vector<int> out;
+  for (const plan::PlanRank& rank : p.ranks) out.push_back(rank.blocks);
+  return out;
+}
+
+bool equal(const std::vector<int>& blocks) {
+  return std::adjacent_find(blocks.begin(), blocks.end(), std::not_equal_to<>()) == blocks.end();
 }
 
 // Samples of a micro-batch; nothing where the trace does not show its batch.
@@ -39,6 +53,7 @@ Result<std::string> torchtitan(const PlanPrediction& p, const Figures& /*of_mode
                                       : k.schedule == "1f1b"        ? "1F1B"
                                                                     : "";
     if (schedule.empty()) return has_no("torchtitan", "schedule=" + k.schedule);
+    if (!k.stages.empty() || !k.balance.empty()) return has_no("torchtitan", "the blocks of each stage");
     out += fmt::format("pipeline_parallel_schedule = \"{}\"\n", schedule);
     if (microbatch) out += fmt::format("pipeline_parallel_microbatch_size = {:g}\n", *microbatch);
   }
@@ -58,12 +73,19 @@ Result<std::string> megatron(const PlanPrediction& p, const Figures& of_model) {
   std::string out = fmt::format("--tensor-model-parallel-size {}\n--pipeline-model-parallel-size {}\n", k.tp, k.pp);
   if (k.cp > 1) out += fmt::format("--context-parallel-size {}\n", k.cp);
   if (k.ep > 1) out += fmt::format("--expert-model-parallel-size {}\n", k.ep);
+  if (const std::vector<int> blocks = blocks_by_stage(p); k.schedule == "1f1b" && k.pp > 1 && !equal(blocks)) {
+    // E: the embedding, t: a block, L: the loss.
+    out += "--pipeline-model-parallel-layout E";
+    for (std::size_t i = 0; i < blocks.size(); ++i) out += fmt::format("{}t*{}", i > 0 ? "|" : "", blocks[i]);
+    out += "L\n";
+  }
   if (k.sequence) out += "--sequence-parallel\n";
   if (k.zero == 1) out += "--use-distributed-optimizer\n";
   if (k.zero == 3) out += "--use-torch-fsdp2\n";
   if (k.schedule == "interleaved") {
     const int stages = k.pp * std::max(1, k.chunks);
-    if (of_model.layers % stages != 0) return has_no("Megatron-LM", "stages of unequal numbers of layers");
+    if (of_model.layers % stages != 0 || !k.stages.empty())
+      return has_no("Megatron-LM", "stages of unequal numbers of layers");
     out += fmt::format("--num-layers-per-virtual-pipeline-stage {}\n", of_model.layers / stages);
   }
   if (const auto microbatch = microbatch_of(p)) {

@@ -2,6 +2,7 @@
 
 #include "plan/plan.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,15 +13,21 @@
 namespace foretrace::test {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr const char* kGpt2 = "h200-lengths/gpt2-today";  // 12 blocks
 
-plan::Planner planner_of(const std::string& step, plan::PlanOptions options = {}) {
+constexpr const char* kMixtral = "data/h200-decoders/mixtral@1x4096.json.gz";  // 2 blocks of 8 experts
+
+plan::Planner planner_of(const analysis::Baseline& step, plan::PlanOptions options = {}) {
   if (options.network.fabric.empty()) options.network.fabric = "DGX-H100";
-  auto made = plan::Planner::make(measured_step(step), options);
+  auto made = plan::Planner::make(step, options);
   EXPECT_TRUE(made) << made.error().to_string();
   return std::move(*made);
+}
+plan::Planner planner_of(const std::string& step, plan::PlanOptions options = {}) {
+  return planner_of(measured_step(step), std::move(options));
 }
 
 plan::PlanPrediction predicted_plan(plan::Planner& planner, const std::string& text) {
@@ -35,7 +42,8 @@ TEST(Plan, TextIsReadAndWrittenBack) {
   for (const char* const text :
        {"", "tp=2,pp=4,dp=8,zero=1,sequence=1,microbatches=16", "pp=4,schedule=interleaved,chunks=2", "cp=2,kind=ring",
         "ep=8,dp=8,reduce=0", "tp=2,vocab=replicated,recompute=full", "dp=16,fsdp=8,param-dtype=bf16,reduce-dtype=fp32",
-        "pp=2,microbatch=1,global-batch=64,schedule=zb1p,master=fp32,outputs=kept"}) {
+        "pp=2,microbatch=1,global-batch=64,schedule=zb1p,master=fp32,outputs=kept", "pp=4,stages=9|8|8|7",
+        "pp=4,balance=time"}) {
     const auto plan = plan::parse_plan(text);
     ASSERT_TRUE(plan) << text << ": " << plan.error().to_string();
     EXPECT_EQ(*plan::parse_plan(plan::to_text(*plan)), *plan) << text;
@@ -64,6 +72,10 @@ TEST(Plan, WhatIsWrongByItselfIsRefused) {
   EXPECT_THAT(why("pp=4,microbatches=9,schedule=interleaved"), HasSubstr("equal rounds"));
   EXPECT_THAT(why("dp=2,microbatch=2,microbatches=4,global-batch=8"), HasSubstr("are 16 samples"));
   EXPECT_THAT(why("tp=16384,pp=2"), HasSubstr("limit"));
+  EXPECT_THAT(why("pp=4,stages=5|3"), HasSubstr("gives 2 stages, the plan has 4"));
+  EXPECT_THAT(why("pp=2,stages=5|0"), HasSubstr("whole number"));
+  EXPECT_THAT(why("pp=2,stages=5|3,balance=time"), HasSubstr("one of them"));
+  EXPECT_THAT(why("balance=time"), HasSubstr("pp of 2"));
 }
 
 TEST(Plan, OfOnesIsTheStep) {
@@ -83,6 +95,62 @@ TEST(Plan, OfOneShardingIsItsWhatIf) {
   };
   EXPECT_EQ(predicted_plan(planner, "tp=2,vocab=replicated").step, step("tp:size=2,fabric=DGX-H100,vocab=replicated"));
   EXPECT_EQ(predicted_plan(planner, "dp=4").step, step("ddp:workers=4,fabric=DGX-H100"));
+  EXPECT_EQ(predicted_plan(planner, "cp=4,reduce=0").step, step("cp:size=4,fabric=DGX-H100,reduce=0"));
+
+  plan::Planner mixtral = planner_of(step_at(kMixtral));
+  const auto experts = [](const std::string& whatif) {
+    return analysis::predict(step_at(kMixtral), {*whatif::parse_use(whatif)}).step;
+  };
+  EXPECT_EQ(predicted_plan(mixtral, "ep=4").step, experts("ep:size=4,fabric=DGX-H100"));
+  EXPECT_EQ(predicted_plan(mixtral, "ep=4,reduce=0").step, experts("ep:size=4,fabric=DGX-H100,reduce=0"));
+}
+
+// Summing gradients is work of a step, whatever its number of micro-batches.
+TEST(Plan, GradientsAreSummedOnceInAStep) {
+  plan::Planner gpt2 = planner_of(kGpt2);
+  plan::Planner mixtral = planner_of(step_at(kMixtral), {.network = {.fabric = "DGX-H100"}, .layers = 8});
+  const auto summing = [](plan::Planner& planner, const std::string& text) {
+    return predicted_plan(planner, text).step - predicted_plan(planner, text + ",reduce=0").step;
+  };
+  for (const char* const text : {"cp=4,dp=2,microbatches=", "tp=2,pp=2,cp=4,dp=2,microbatches="}) {
+    const Ns few = summing(gpt2, text + std::string("2"));
+    const Ns many = summing(gpt2, text + std::string("8"));
+    EXPECT_GT(few, 0) << text;
+    EXPECT_LT(many, 2 * few) << text;  // less of it is hidden by shorter passes
+  }
+  const std::string experts = "pp=2,ep=4,dp=8,microbatch=1,global-batch=";
+  const Ns few = summing(mixtral, experts + "16");
+  EXPECT_GT(few, 0);
+  EXPECT_LT(summing(mixtral, experts + "256"), 2 * few);
+}
+
+// Whatever the groups are, GPUs in the middle of a pipeline have the same blocks and so the same work.
+TEST(Plan, EqualStagesAreBusyEquallyLong) {
+  plan::Planner planner = planner_of(step_at("data/h200-decoders/llama8b@1x8192.json.gz"));
+  for (const std::string text : {"pp=4,cp=4,dp=16", "tp=4,pp=4,cp=2,dp=16"}) {
+    const plan::PlanPrediction p = predicted_plan(planner, text + ",microbatch=1,global-batch=128");
+    EXPECT_EQ(p.ranks[1].busy, p.ranks[2].busy) << text;
+    EXPECT_LT(p.ranks[0].busy, p.ranks[1].busy * 5 / 4) << text;  // the embedding is little work
+  }
+}
+
+// Those of one expert are in 1 / ep of the replicas: they have fewer to divide its states over.
+TEST(Plan, ExpertsAreDividedOverTheReplicasThatHaveThem) {
+  plan::Planner planner = planner_of(step_at(kMixtral));
+  const auto states = [&](const std::string& text) {
+    return static_cast<double>(predicted_plan(planner, text).ranks.front().states_bytes);
+  };
+  // As many replicas as experts are divided over: nobody else has the same ones, and only all else is divided.
+  const double whole = states("ep=8,dp=8,microbatches=1");
+  const double eighth = states("ep=8,dp=8,microbatches=1,zero=3");
+  const double sixteenth = states("ep=8,dp=16,microbatches=1,zero=3");
+  const double common = (whole - eighth) * 8 / 7;
+  const double experts = whole - common;
+  // By the model's shapes: in each block three products of an expert, and attention; embedding and head.
+  constexpr double kExpert = 3.0 * 4096 * 14336, kAttention = 4096.0 * (2 * 4096 + 2 * 1024),
+                   kTables = 2.0 * 32000 * 4096;
+  EXPECT_NEAR(experts / whole, 2 * kExpert / (2 * kExpert + 2 * kAttention + kTables), 0.01);
+  EXPECT_NEAR(sixteenth, common / 16 + experts / 2, 1e-3 * whole);
 }
 
 TEST(Plan, StatesNeverGrowWithStagesTensorsOrSharding) {
@@ -129,6 +197,52 @@ TEST(Plan, MoreLayersTakeLongerAndMoreMemory) {
   EXPECT_EQ(many.figures().traced_layers, 12);
 }
 
+constexpr const char* kDecoders[] = {"gpt2048@4x1024",   "gpt3.6b@4x2048",  "latent@1x4096",  "llama3b@2x4096",
+                                     "llama405b@1x4096", "llama70b@1x4096", "llama8b@1x4096", "llama8b@1x8192-autocast",
+                                     "llama8b@1x8192",   "mixtral@1x4096",  "mpt7b@2x2048"};
+std::string decoder(const std::string& name) { return "data/h200-decoders/" + name + ".json.gz"; }
+
+// What a plan takes a block for is what one more of them costs.
+TEST(Plan, DeeperModelsAreThoseOfTheWhatIf) {
+  for (const char* const name : kDecoders) {
+    const analysis::Baseline& step = step_at(decoder(name));
+    for (const int layers : {12, 16}) {
+      plan::Planner planner = planner_of(step, {.network = {.fabric = "DGX-H100"}, .layers = layers});
+      const plan::PlanPrediction p = predicted_plan(planner, "dp=1");
+      const whatif::Prediction deeper =
+          analysis::predict(step, {*whatif::parse_use(fmt::format("layers:n={}", layers))});
+      ASSERT_EQ(deeper.declined, "") << name;
+      EXPECT_NEAR(static_cast<double>(p.step), static_cast<double>(deeper.step),
+                  0.02 * static_cast<double>(deeper.step))
+          << name << layers;
+      EXPECT_NEAR(static_cast<double>(*p.peak_bytes), static_cast<double>(*deeper.peak_bytes),
+                  0.02 * static_cast<double>(*deeper.peak_bytes))
+          << name << layers;
+    }
+  }
+}
+
+// Arguments of the fused update that are no tensors are no parameters: as the models were built.
+TEST(Plan, ParametersAreThoseOfTheModel) {
+  EXPECT_EQ(step_at(kMixtral).model.parameter_elements, 3164688384);
+  EXPECT_EQ(step_at(decoder("llama405b@1x4096")).model.parameter_elements, 7390412800);
+}
+
+TEST(Plan, NoGpuDoesMoreThanItsPeak) {
+  for (const char* const name : kDecoders) {
+    const bool experts = std::string_view(name).starts_with("mixtral") || std::string_view(name).starts_with("latent");
+    for (const std::string plan : {"dp=1", "tp=2,dp=2", "pp=4,dp=2,microbatch=1,global-batch=32", "ep=8",
+                                   "ep=2,pp=2,dp=4,microbatch=1,global-batch=32"}) {
+      if (plan.starts_with("ep") && !experts) continue;
+      plan::Planner planner = planner_of(step_at(decoder(name)), {.network = {.fabric = "DGX-H100"}, .layers = 16});
+      const plan::PlanPrediction p = predicted_plan(planner, plan);
+      ASSERT_TRUE(p.mfu) << name << plan;
+      EXPECT_LE(*p.mfu, 1) << name << plan;
+      EXPECT_GT(*p.mfu, 0.05) << name << plan;
+    }
+  }
+}
+
 TEST(Plan, WhatDoesNotGoWithTheModelIsDeclined) {
   plan::Planner planner = planner_of(kGpt2);
   const auto why = [&](const char* text) { return planner.predict(*plan::parse_plan(text)).declined; };
@@ -137,25 +251,73 @@ TEST(Plan, WhatDoesNotGoWithTheModelIsDeclined) {
   EXPECT_THAT(why("microbatches=1000"), HasSubstr("less than one sample"));
 }
 
+// A network without any cost.
+plan::Groups free_groups() {
+  hardware::Fabric free;
+  free.name = "free";
+  free.levels = {{.name = "free", .link = hardware::LinkKind::kNvlink, .gbs = 1e9}};
+  return plan::Groups({std::make_shared<hardware::FabricCollectives>(free), 1 << 20, "free"});
+}
+
+plan::Composition composed(const std::string& text, const plan::Parts& parts, int layers) {
+  const plan::Plan plan = *plan::parse_plan(text);
+  plan::Groups groups = free_groups();
+  auto made = plan::compose({plan, parts, layers, plan.microbatches.value_or(1)}, groups, false);
+  EXPECT_TRUE(made) << text << ": " << made.error().to_string();
+  return std::move(*made);
+}
+
 // Equal stages and free transfers: the step's waiting is the closed form of the schedule.
 TEST(Plan, BubblesOfEqualStagesAreThoseOfTheClosedForm) {
   plan::Parts parts;
   parts.block = {.forward = 1000, .backward = 2000, .weight = 1000};
   parts.blocks = 8;
-  hardware::Fabric free;
-  free.name = "free";
-  free.levels = {{.name = "free", .link = hardware::LinkKind::kNvlink, .gbs = 1e9}};
-  plan::Groups groups({std::make_shared<hardware::FabricCollectives>(free), 1 << 20, "free"});
-  const auto bubble = [&](const std::string& text) {
-    const plan::Plan plan = *plan::parse_plan(text);
-    const auto made = plan::compose({plan, parts, 8, *plan.microbatches}, groups, false);
-    EXPECT_TRUE(made) << made.error().to_string();
-    return made->bubble;
-  };
+  const auto bubble = [&](const std::string& text) { return composed(text, parts, 8).bubble; };
   EXPECT_EQ(bubble("pp=4,microbatches=8"), 3 * 2 * 3000);
   EXPECT_EQ(bubble("pp=4,microbatches=8,schedule=gpipe"), 3 * 2 * 3000);
   EXPECT_EQ(bubble("pp=4,microbatches=8,schedule=interleaved"), 3 * 3000);
   EXPECT_EQ(bubble("pp=4,microbatches=8,schedule=zb1p"), 3 * 2 * 1000);
+}
+
+TEST(Plan, StagesAreCutByLayersByTimeOrAsAsked) {
+  plan::Parts parts;
+  parts.first = {.forward = 300, .backward = 600};
+  parts.block = {.forward = 1000, .backward = 2000};
+  parts.last = {.forward = 3000, .backward = 6000};
+  parts.blocks = 8;
+  const auto blocks = [&](const std::string& text, int layers) {
+    std::vector<int> out;
+    for (const plan::PlanRank& r : composed(text, parts, layers).ranks) out.push_back(r.blocks);
+    return out;
+  };
+  EXPECT_THAT(blocks("pp=4,microbatches=4", 32), ElementsAre(8, 8, 8, 8));
+  EXPECT_THAT(blocks("pp=4,microbatches=4,stages=9|8|8|7", 32), ElementsAre(9, 8, 8, 7));
+  // The head is worth three blocks: no other cut has a longest stage of 9 blocks' time.
+  EXPECT_THAT(blocks("pp=4,microbatches=4,balance=time", 32), ElementsAre(8, 9, 9, 6));
+  for (const int layers : {4, 7, 13, 30}) {
+    const std::string with = "pp=4,microbatches=8";
+    EXPECT_LE(composed(with + ",balance=time", parts, layers).step, composed(with, parts, layers).step) << layers;
+  }
+  const plan::Plan plan = *plan::parse_plan("pp=2,stages=5|4");
+  plan::Groups groups = free_groups();
+  const auto refused = plan::compose({plan, parts, 8, 2}, groups, false);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("the stages have 9 blocks, the model has 8"));
+}
+
+// The head reads the embedding's weight: a last stage of its own has a copy, and both sum its gradient.
+TEST(Plan, ATiedEmbeddingIsInTheFirstStageAndInTheLast) {
+  plan::Planner planner = planner_of(kGpt2);
+  plan::Planner slow = planner_of(kGpt2, {.network = {.fabric = "100GbE"}});
+  const plan::PlanPrediction p = predicted_plan(planner, "pp=4,microbatches=4");
+  constexpr double kTable = 50257.0 * 768;
+  // Weight, gradient and two moments in FP32.
+  EXPECT_NEAR(static_cast<double>(p.ranks[3].states_bytes - p.ranks[2].states_bytes), 16 * kTable, 0.05 * 16 * kTable);
+  EXPECT_GT(p.ranks[0].states_bytes, p.ranks[1].states_bytes);
+  EXPECT_GT(predicted_plan(slow, "pp=4,microbatches=4").exposed_gradients, p.exposed_gradients);
+  EXPECT_GT(p.exposed_gradients, 0);
+  plan::Planner llama = planner_of(step_at("data/h200-decoders/llama8b@1x4096.json.gz"));
+  EXPECT_EQ(predicted_plan(llama, "pp=2,microbatches=1").exposed_gradients, 0);
 }
 
 TEST(Plan, TheSearchGivesPlansOfSoManyGpusBestFirst) {

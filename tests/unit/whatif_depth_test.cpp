@@ -49,6 +49,23 @@ TEST(Depth, EveryBlockAddsTheSame) {
   EXPECT_EQ(predicted(kGpt2, {"layers:x=2"}).step, c.step);
 }
 
+// A model recorded with one block: the only numbered module is taken for it, as long as it is the only one.
+TEST(Depth, OneBlockSpeaksForMany) {
+  Model one = test::step_at("data/h200-decoders/llama405b@1x4096.json.gz").model;
+  const Prediction few = predicted(one, {"layers:n=1"});
+  const Prediction two = predicted(one, {"layers:n=2"});
+  const Prediction four = predicted(one, {"layers:n=4"});
+  ASSERT_EQ(four.declined, "");
+  EXPECT_NEAR(ratio(four.gpu_time - two.gpu_time, two.gpu_time - few.gpu_time), 2, 0.01);
+  EXPECT_NEAR(static_cast<double>(four.peak_parts->parameters - few.peak_parts->parameters), 3 * 2 * 3187.7e6,
+              0.01 * 6 * 3187.7e6);
+  EXPECT_FALSE(four.not_modelled.empty());
+  for (graph::Layer& layer : one.graph.layers) {
+    if (one.graph.strings[layer.name] == "head") layer.name = one.graph.strings.intern("tail.0.head");
+  }
+  EXPECT_THAT(predicted(one, {"layers:n=4"}).declined, HasSubstr("no block of layers repeats"));
+}
+
 TEST(Depth, MoreAndFewerUndoEachOther) {
   const Prediction base = predicted(kGpt2, {});
   const Prediction back = predicted(kGpt2, {"layers:n=24", "layers:n=12"});

@@ -62,13 +62,6 @@ struct BlockList {
   std::vector<DepthBlock> blocks;
 };
 
-std::string list_name(std::string_view block) {
-  const std::size_t digits = block.find_last_not_of("0123456789") + 1;
-  std::string_view list = block.substr(0, digits);
-  while (!list.empty() && (list.back() == '.' || list.back() == '_')) list.remove_suffix(1);
-  return std::string(list);
-}
-
 std::vector<std::string> parts_of(const Graph& g, const BlockOfLayers& block) {
   std::vector<std::string> parts;
   for (const std::uint32_t t : block.forward) {
@@ -105,37 +98,35 @@ std::uint32_t end_of_backward(const Graph& g, const Launches& launches, const Bl
   return end;
 }
 
+void add_block(const Graph& g, const Launches& launches, BlockOfLayers block, BlockList& list) {
+  DepthBlock b{.layers = std::move(block), .parts = {}, .kind = {}, .forward = {}, .backward = {}};
+  b.parts = parts_of(g, b.layers);
+  b.kind = without_modules_of_others(b.parts);
+  const std::uint32_t first = b.layers.forward.front();
+  b.forward = {g.lane[g.launch[first].index()], launches.before(first), g.launch[b.layers.forward.back()].value};
+  if (!list.blocks.empty()) {
+    Stretch& previous = list.blocks.back().forward;
+    if (previous.lane == b.forward.lane) previous.end = b.forward.begin;
+  }
+  if (const std::uint32_t gradient = b.layers.first_backward; gradient != kNone && g.launch[gradient].valid()) {
+    b.backward = {g.lane[g.launch[gradient].index()], launches.before(gradient), kNone};
+    if (!list.blocks.empty()) {
+      const Stretch& earlier = list.blocks.back().backward;
+      if (earlier.lane == b.backward.lane && earlier.begin > b.backward.begin) b.backward.end = earlier.begin;
+    }
+  }
+  list.blocks.push_back(std::move(b));
+}
+
 // The lists of blocks, with where each block runs. The last one's forward pass ends with its last task; the first one's backward pass
 // where a layer before the blocks begins its own, and has no visible end where there is none.
 std::vector<BlockList> block_lists(const Graph& g) {
-  std::vector<BlockOfLayers> found = repeated_runs(g);
-  drop_entries_beside_stages(found);
-  std::erase_if(found, [&](const BlockOfLayers& b) { return b.forward.empty(); });
   const Launches launches(g);
   std::vector<BlockList> lists;
-  for (BlockOfLayers& block : found) {
-    const std::string name = list_name(block.name);
-    auto list = std::find_if(lists.begin(), lists.end(), [&](const BlockList& l) { return l.name == name; });
-    if (list == lists.end()) list = lists.insert(lists.end(), BlockList{name, {}});
-    DepthBlock b{.layers = std::move(block), .parts = {}, .kind = {}, .forward = {}, .backward = {}};
-    b.parts = parts_of(g, b.layers);
-    b.kind = without_modules_of_others(b.parts);
-    const std::uint32_t first = b.layers.forward.front();
-    b.forward = {g.lane[g.launch[first].index()], launches.before(first), g.launch[b.layers.forward.back()].value};
-    if (!list->blocks.empty()) {
-      Stretch& previous = list->blocks.back().forward;
-      if (previous.lane == b.forward.lane) previous.end = b.forward.begin;
-    }
-    if (const std::uint32_t gradient = b.layers.first_backward; gradient != kNone && g.launch[gradient].valid()) {
-      b.backward = {g.lane[g.launch[gradient].index()], launches.before(gradient), kNone};
-      if (!list->blocks.empty()) {
-        const Stretch& earlier = list->blocks.back().backward;
-        if (earlier.lane == b.backward.lane && earlier.begin > b.backward.begin) b.backward.end = earlier.begin;
-      }
-    }
-    list->blocks.push_back(std::move(b));
+  for (ListOfBlocks& found : lists_of_blocks(g)) {
+    lists.push_back({found.name, {}});
+    for (BlockOfLayers& block : found.blocks) add_block(g, launches, std::move(block), lists.back());
   }
-  std::erase_if(lists, [](const BlockList& l) { return l.blocks.size() < 2; });
   for (BlockList& list : lists) {
     if (!list.name.empty()) list.blocks.front().backward.end = end_of_backward(g, launches, list);
   }
@@ -160,7 +151,7 @@ std::vector<const DepthBlock*> equal_blocks(const BlockList& list, bool training
   for (auto& [kind, blocks] : kinds) {
     if (blocks.size() > best.size()) best = blocks;
   }
-  if (best.size() < 2) return {};
+  if (best.size() < std::min<std::size_t>(2, list.blocks.size())) return {};
   const std::vector<std::string>& whole = best.front()->parts;
   std::erase_if(best, [&](const DepthBlock* b) { return b->parts != whole || (training && b->backward.end == kNone); });
   return best;
@@ -289,6 +280,11 @@ Status apply_layers(Model& m, Draft& draft, const Parameters& parameters) {
   const bool training = std::any_of(g.phase.begin(), g.phase.end(), [](Phase p) { return p == Phase::kBackward; });
   Depth depth(m, draft);
   for (const BlockList& list : lists) {
+    if (list.blocks.size() == 1) {
+      m.not_modelled.push_back(fmt::format(
+          "the trace has one block of {}: what runs behind its last named layer is not known to be the block's",
+          list.name));
+    }
     const double now = static_cast<double>(list.blocks.size());
     const double wanted = parameters.given("n") ? parameters.number("n") : std::round(parameters.number("x") * now);
     if (wanted < 1 || wanted > kMostBlocks)

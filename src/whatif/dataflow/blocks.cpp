@@ -217,7 +217,9 @@ std::vector<BlockOfLayers> repeated_blocks(const Graph& g) {
   return blocks;
 }
 
-std::vector<BlockOfLayers> repeated_runs(const Graph& g) {
+namespace {
+
+std::vector<BlockOfLayers> all_runs(const Graph& g) {
   // Modules have a type; a compiled graph's range has none.
   const auto no_module = [&](const graph::Layer& l) {
     return l.synthetic || !l.type.valid() || g.strings[l.type].empty();
@@ -244,8 +246,41 @@ std::vector<BlockOfLayers> repeated_runs(const Graph& g) {
       runs.push_back(std::move(run));
     }
   }
+  return runs;
+}
+
+// "encoder.layer.3" -> "encoder.layer"
+std::string list_of(std::string_view block) {
+  std::string_view list = block.substr(0, block.find_last_not_of("0123456789") + 1);
+  while (!list.empty() && (list.back() == '.' || list.back() == '_')) list.remove_suffix(1);
+  return std::string(list);
+}
+
+}  // namespace
+
+std::vector<BlockOfLayers> repeated_runs(const Graph& g) {
+  std::vector<BlockOfLayers> runs = all_runs(g);
   if (runs.size() < 2) runs.clear();
   return runs;
+}
+
+std::vector<ListOfBlocks> lists_of_blocks(const Graph& g) {
+  std::vector<BlockOfLayers> found = all_runs(g);
+  drop_entries_beside_stages(found);
+  std::erase_if(found, [](const BlockOfLayers& b) { return b.forward.empty(); });
+  std::vector<ListOfBlocks> lists;
+  for (BlockOfLayers& block : found) {
+    std::string name = list_of(block.name);
+    auto list = std::find_if(lists.begin(), lists.end(), [&](const ListOfBlocks& l) { return l.name == name; });
+    if (list == lists.end()) list = lists.insert(lists.end(), {std::move(name), {}});
+    list->blocks.push_back(std::move(block));
+  }
+  const auto is_entry = [](const ListOfBlocks& l) {  // of a list, and not "layer1"
+    return !l.name.empty() && l.blocks.front().name[l.name.size()] == '.';
+  };
+  if (lists.size() == 1 && is_entry(lists.front())) return lists;
+  std::erase_if(lists, [](const ListOfBlocks& l) { return l.blocks.size() < 2; });
+  return lists;
 }
 
 Repeats find_repeats(const std::vector<std::uint32_t>& sequence, std::size_t times) {

@@ -22,6 +22,15 @@ std::vector<BlockOfLayers> repeated_blocks(const graph::Graph& graph);
 /// by kernels that repeat, and have no name.
 std::vector<BlockOfLayers> repeated_runs(const graph::Graph& graph);
 
+/// Blocks of one list of modules ("encoder.layer"), in order of the forward pass.
+struct ListOfBlocks {
+  std::string name;  ///< empty where the trace names no layers
+  std::vector<BlockOfLayers> blocks;
+};
+/// The lists whose blocks repeat, run by run. A model recorded with one block has none: there the only numbered module ("layers.0") is a
+/// list of one. Empty where several could be that.
+std::vector<ListOfBlocks> lists_of_blocks(const graph::Graph& graph);
+
 /// Without what stands alongside the stages of a list of stages: "features.0" (a stem, a head, what makes images smaller) alongside
 /// "features.2.0" and "features.2.1" is no block that repeats.
 void drop_entries_beside_stages(std::vector<BlockOfLayers>& blocks);
