@@ -88,7 +88,7 @@ bool matches_measured_kernel(double measured_ns, const Work& was, const Tables& 
   if (is_product(was)) return true;
   const Estimate here = estimate(was, t, d);
   return !(here.us > 0) ||
-         std::abs(std::log(measured_ns / 1e3 / here.us)) <= std::max(spreads().own_kernel, 3 * here.sigma);
+         std::abs(std::log(measured_ns / 1e3 / here.us)) <= std::max(t.of(d).own_kernel, 3 * here.sigma);
 }
 
 bool same_work(const Work& a, const Work& b) {
