@@ -1,7 +1,5 @@
 #include "hardware/cost_recurrent.hpp"
 
-#include <string_view>
-
 #include "hardware/choice/chooser.hpp"
 
 namespace foretrace::hardware {
@@ -9,18 +7,6 @@ namespace foretrace::hardware {
 namespace {
 
 double as_double(std::int64_t v) { return static_cast<double>(v); }
-
-std::string_view suffix(RecurrentKernel kernel) {
-  switch (kernel) {
-    case RecurrentKernel::kKept:
-      return " kept";
-    case RecurrentKernel::kPersistent:
-      return " persistent";
-    case RecurrentKernel::kByStep:
-      break;
-  }
-  return "";
-}
 
 }  // namespace
 

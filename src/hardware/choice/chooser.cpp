@@ -67,4 +67,16 @@ RecurrentKernel recurrent_kernel(const Work& w, const Recurrent& r) {
   return persistent_rnn(w.dtype, r) ? RecurrentKernel::kPersistent : RecurrentKernel::kByStep;
 }
 
+std::string_view suffix(RecurrentKernel kernel) {
+  switch (kernel) {
+    case RecurrentKernel::kKept:
+      return " kept";
+    case RecurrentKernel::kPersistent:
+      return " persistent";
+    case RecurrentKernel::kByStep:
+      break;
+  }
+  return "";
+}
+
 }  // namespace foretrace::hardware

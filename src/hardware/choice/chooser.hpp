@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "hardware/choice/conv_algorithm.hpp"
@@ -44,6 +45,8 @@ enum class RecurrentKernel : std::uint8_t {
   kPersistent,  ///< the same of more units, of some shapes in fp16
 };
 RecurrentKernel recurrent_kernel(const Work& work, const Recurrent& rnn);
+/// Behind the names of parameters and categories: " kept", " persistent", or nothing.
+std::string_view suffix(RecurrentKernel kernel);
 /// Whether cuDNN's persistent kernel takes this layer.
 bool persistent_rnn(Dtype dtype, const Recurrent& rnn);
 
