@@ -59,19 +59,27 @@ TEST(Chooser, AutotuningKeepsTheDirectKernelWhereItEndsFirst) {
   EXPECT_FALSE(keeps_direct_kernel(1001, 0, 10));
 }
 
-TEST(Chooser, RecurrentWeightsStayOnChipWhereTheyFit) {
-  Work w(Family::kRnn);
-  Recurrent r;
-  r.batch = 32, r.steps = 50, r.inputs = 128, r.hidden = 128, r.layers = 1, r.directions = 1, r.gates = 4;
-  w.dtype = Dtype::kFp32;
-  EXPECT_EQ(recurrent_kernel(w, r), RecurrentKernel::kKept);
-  w.dtype = Dtype::kBf16;
-  EXPECT_EQ(recurrent_kernel(w, r), RecurrentKernel::kByStep);
-  w.dtype = Dtype::kFp16;
-  r.hidden = 1024;
-  EXPECT_EQ(recurrent_kernel(w, r), RecurrentKernel::kPersistent);
-  r.layers = 2;
-  EXPECT_EQ(recurrent_kernel(w, r), RecurrentKernel::kByStep);
+TEST(Chooser, RecurrentWeightsStayOnChipAsPyTorchAsksForIt) {
+  using enum RecurrentKernel;
+  const auto kernel = [](const Recurrent& r, Dtype dtype, bool backward) {
+    Work w(Family::kRnn);
+    w.dtype = dtype;
+    w.backward = backward;
+    return recurrent_kernel(w, r);
+  };
+  const auto of_units = [&](std::int64_t hidden, std::int64_t gates, Dtype dtype, bool backward) {
+    return kernel({20, 35, 128, hidden, 2, 1, gates}, dtype, backward);
+  };
+  EXPECT_EQ(of_units(128, 4, Dtype::kFp32, false), kKept);
+  EXPECT_EQ(of_units(192, 4, Dtype::kFp32, false), kKept);
+  EXPECT_EQ(of_units(193, 4, Dtype::kFp32, false), kByStep);
+  EXPECT_EQ(of_units(192, 4, Dtype::kFp32, true), kByStep);
+  EXPECT_EQ(of_units(384, 1, Dtype::kFp16, false), kKept);
+  EXPECT_EQ(of_units(384, 1, Dtype::kFp16, true), kByStep);
+  EXPECT_EQ(of_units(64, 3, Dtype::kBf16, false), kByStep);
+  const Recurrent listed{64, 35, 512, 512, 1, 1, 4};
+  EXPECT_EQ(kernel(listed, Dtype::kFp16, false), kPersistent);
+  EXPECT_EQ(kernel(listed, Dtype::kBf16, false), kByStep);
 }
 
 }  // namespace
