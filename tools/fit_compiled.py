@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What kernels that torch.compile generates take: src/whatif/compilers/inductor.csv, from the compiled steps in data/.
+"""What kernels that torch.compile generates take: src/whatif/compilers/H200-SXM.inductor.csv, from the compiled steps in data/.
 
     tools/fit_compiled.py [--check]      also prints errors in sample and for networks left out
 
@@ -20,7 +20,7 @@ import fitted
 import numpy as np
 from truth import ROOT, trace_events
 
-OUTPUT = ROOT / "src" / "whatif" / "compilers" / "inductor.csv"
+OUTPUT = ROOT / "src" / "whatif" / "compilers" / "H200-SXM.inductor.csv"
 TRACES = {"gpt2": "h200-clean/gpt2-compiled.base", "bert_base": "h200-clean/bert_base-compiled.base",
           "resnet50": "h200-clean/resnet50-compiled.base", "resnet50 image": "h200-clean/resnet50-image.compile",
           "llama_w4": "h200-more/llama_w4.compile", "bert_l4": "h200-catalogue/bert_l4.compile"}

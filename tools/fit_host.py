@@ -19,6 +19,7 @@ from statistics import median
 import fitted
 import host_changes
 import host_hooks
+import laws
 import numpy as np
 from host_changes import checkpoints, compiled, of_models
 from host_traces import (
@@ -151,18 +152,23 @@ def fit_kept(some: list[Sample], costs: dict[str, float]) -> dict[str, float]:
     return best[1]
 
 
-def predicted_us(s: Sample, c: dict[str, float], with_probe: bool = True) -> float:
-    speed = c["usual_speed"] * (s.speed / c["usual_speed"]) ** c["follows"]
-    calls = module_us(s, c)
-    by_time = (c["left"] * (own_us(s, c) - calls) + calls) * speed
-    which = host_changes.kind(s)
-    if which and f"counted_{which}" in c:
-        by_time = math.exp(host_changes.mixed(math.log(by_time), math.log(host_changes.counted_us(s, c)), c[f"counted_{which}"]))
-    return by_time * (s.probe ** c["_probe"] if with_probe else 1)
+# What no figure of a host may be: a weight that is not there.
+NOTHING = 1e-9
+
+
+def law_us(kind: str, some: list[Sample], c: dict[str, float]) -> np.ndarray:
+    """The law itself (src/host/phase_counts.cpp). Counts are not believed where `c` has no weights for them."""
+    none = dict.fromkeys(("counted_backward", "counted_update", "counted_compiled"), NOTHING)
+    figures = none | {n: max(v, NOTHING) for n, v in c.items() if not n.startswith("_")}
+    text = "figure,value\n" + "".join(f"{n},{float(v)!r}\n" for n, v in figures.items())
+    rows = [(PHASES.index(s.phase), own_us(s, c) * s.speed, s.traced.ops, s.traced.layers, s.traced.launches, s.traced.generated, s.speed)
+            for s in some]
+    return laws.evaluate(f"host {kind}", text, "", np.array(rows, float).T)
 
 
 def off_pct(some: list[Sample], c: dict[str, float], with_probe: bool = True) -> list[float]:
-    return [100 * (predicted_us(s, c, with_probe) / s.target_us - 1) for s in some]
+    probe = np.array([s.probe ** c["_probe"] if with_probe else 1.0 for s in some])
+    return list(100 * (law_us("time", some, c) * probe / np.array([s.target_us for s in some]) - 1))
 
 
 def left_out(some: list[Sample], costs: dict[str, float], weights: dict[str, float] | None = None) -> list[tuple[Sample, float, float]]:
@@ -202,7 +208,7 @@ def counted(some: list[Sample], costs: dict[str, float]) -> dict[str, tuple[floa
             continue
         others = [o for o in some if o.network != s.network]
         c = costs | {"usual_speed": USUAL_SPEED} | values(launches(others) | (compiled(USUAL_SPEED, s.network) if which == "compiled" else {}))
-        pairs.append((which, math.log1p(off / 100), math.log(host_changes.counted_us(s, c) / s.target_us)))
+        pairs.append((which, math.log1p(off / 100), math.log(law_us("launches", [s], c)[0] / s.target_us)))
     return host_changes.weights(pairs)
 
 

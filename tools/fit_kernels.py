@@ -329,7 +329,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--figures", action="store_true")
     parser.add_argument("--update-docs", action="store_true", help="write the figures into docs/internals/accuracy.md")
-    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "tests" / "kernel_figures")
+    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "tools" / "kernel_figures")
     args = parser.parse_args()
     if args.figures:
         return figures(args.program, args.update_docs)

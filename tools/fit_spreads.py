@@ -12,11 +12,11 @@ the rows, each pair of GPUs counted once.
 - `unmeasured`: the default for all that nobody measured on two GPUs: the widest of the above and of products on architectures nobody measured, times the
   root of two (an error that was measured, and one as large that was not).
 
-kernels.csv, of log time, from the tables of measured operations (build/tests/kernel_figures):
+H200-SXM.kernels.csv, of log time, from the tables of operations measured there (build/tools/kernel_figures):
 
 - `own_kernel`: operations along rows and by index, estimated without those of their shape: one in two hundred is further off.
 
-Exit 77: the folder is not there (kernels.csv is done all the same).
+Exit 77: the folder is not there (H200-SXM.kernels.csv is done all the same).
 """
 
 import collections
@@ -84,13 +84,14 @@ def of_tables(program):
 def main():
     parser = fitted.parser(__doc__)
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--programs", type=pathlib.Path, default=ROOT / "build" / "tests", help="the folder of gpu_figures and kernel_figures")
+    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "tests" / "gpu_figures")
+    parser.add_argument("--kernels", type=pathlib.Path, default=ROOT / "build" / "tools" / "kernel_figures")
     args = parser.parse_args()
-    status = fitted.keep({FOLDER / "kernels.csv": "\n".join(of_tables(args.programs / "kernel_figures")) + "\n"}, args.check)
+    status = fitted.keep({FOLDER / "H200-SXM.kernels.csv": "\n".join(of_tables(args.kernels)) + "\n"}, args.check)
     if not (public := fitted.public_folder()):
         print("fit_spreads: no kernels of several GPUs: set FORETRACE_PUBLIC")
         return status or 77
-    rows = carried(public, args.programs / "gpu_figures")
+    rows = carried(public, args.program)
     return fitted.keep({FOLDER / "transfer.csv": "\n".join(rows) + "\n"}, args.check) or status
 
 

@@ -3,9 +3,10 @@
 
     tools/fit_step_spread.py      writes it from data/, $FORETRACE_TRUTH and $FORETRACE_PUBLIC
 
-Of every recording of three steps or more, the logarithm of each step over the median of the others. Steps in which the CPU still runs away from its GPU do
-not count, nor do traces that a script made (`made-…`), nor a second file of the same recording. The standard deviation is the one whose
-10th and 90th percentile hold four of five of them, each recording one vote, as for the other families of errors (tools/fit_bands.py).
+One figure for every device: steps of a recording differ with the program and its host, and the recordings are of several GPUs. Of every recording of
+three steps or more, the logarithm of each step over the median of the others. Steps in which the CPU still runs away from its GPU do not count, nor
+do traces that a script made (`made-…`), nor a second file of the same recording. The standard deviation is the one whose 10th and 90th percentile
+hold four of five of them, each recording one vote, as for the other families of errors (tools/fit_bands.py).
 """
 
 import json

@@ -126,7 +126,6 @@ def recording_costs(view_us: float, left: float) -> dict[str, tuple[float, str, 
 
 ENOUGH = 30  # launches; src/host/phase_counts.cpp takes as many
 MOSTLY = 0.25  # of a phase's launches from generated code: a compiled pass
-FAR = 0.69  # log 2: phases further apart than this believe their launches less and less
 Figure = tuple[float, str, float]
 
 
@@ -154,13 +153,6 @@ def kind(s: Any) -> str | None:
     return s.phase if s.phase != "forward" and s.traced.launches > ENOUGH else None
 
 
-def counted_us(s: Any, c: dict[str, float]) -> float:
-    """At the usual speed."""
-    if is_compiled(s):
-        return c["usual_speed"] * (c["compiled_call_us"] + c["compiled_launch_us"] * s.traced.launches)
-    return c[f"launch_{s.phase}_us"] * s.traced.launches
-
-
 def weights(pairs: list[tuple[str, float, float]]) -> dict[str, Figure]:
     """`pairs`: kind, log error by the trace's times and by the count, each left out. The mix of least square error of each kind, no
     more than three quarters: a handful of networks decide."""
@@ -172,8 +164,3 @@ def weights(pairs: list[tuple[str, float, float]]) -> dict[str, Figure]:
         out[f"counted_{k}"] = (w, f"{len(mine)} phases: by time {100 * np.sqrt(vt):.0f} %; by count {100 * np.sqrt(vc):.0f} %", 0.0)
     return out
 
-
-def mixed(by_time: float, by_count: float, weight: float) -> float:
-    """Logarithms."""
-    apart = by_count - by_time
-    return by_time + weight * apart / (1 + (apart / FAR) ** 4)

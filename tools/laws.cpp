@@ -3,7 +3,7 @@
 //
 //   evaluate(LAW, PARAMETERS, DEVICE, ROWS, how many rows, numbers in a row, TIMES) -> 0, or -1 with the reason in last_error()
 //
-// PARAMETERS is the text of a table as src/hardware has it (transfer/*.csv, laws/*.csv, convolutions/*.csv, fabrics/protocols.csv),
+// PARAMETERS is the text of a table as src/hardware has it (transfer/*.csv, laws/*.csv, convolutions/*.csv, fabrics/protocols.csv) or src/host (hosts/*.csv),
 // so that no parameter is listed here. LAW is the name of the law and, behind a blank, the kind of work.
 
 #include "hardware/laws.hpp"
@@ -21,13 +21,14 @@
 
 #include "foretrace/hardware/device.hpp"
 #include "hardware/board_power.hpp"
-#include "hardware/conv_algorithm.hpp"
+#include "hardware/choice/conv_algorithm.hpp"
 #include "hardware/cost_attention.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/cost_recurrent.hpp"
 #include "hardware/cost_streaming.hpp"
 #include "hardware/law_conv.hpp"
 #include "hardware/protocols.hpp"
+#include "host/phase_counts.hpp"
 
 namespace {
 
@@ -221,10 +222,24 @@ Law collective_law(const std::string& kind, const std::string& parameters) {
   };
 }
 
+// phase (0 forward, 1 backward, 2 update), µs as traced less recording, operations, layers, launches, generated kernels among them, speed
+// of the trace. "time": the phase without the profiler; "launches": by the number of its launches alone.
+Law host_law(const std::string& kind, const std::string& parameters) {
+  return [kind, costs = required(host::HostCosts::parse(parameters, "PARAMETERS"))](Row r) {
+    const auto phase = static_cast<std::size_t>(r[0]);
+    host::PhaseCounts counts;
+    counts.ops[phase] = r[2], counts.layers[phase] = r[3], counts.launches[phase] = r[4],
+    counts.generated[phase] = r[5];
+    if (kind == "launches") return counts.launches_us(phase, costs);
+    return r[1] * host::remaining_share(static_cast<Ns>(r[1] * 1e3), phase, counts, r[6], costs);
+  };
+}
+
 Law law_named(const std::string& asked, const std::string& parameters, const std::string& device) {
   const std::size_t blank = asked.find(' ');
   const std::string name = asked.substr(0, blank), kind = asked.substr(blank + 1);
   if (name == "collective") return collective_law(kind, parameters);
+  if (name == "host") return host_law(kind, parameters);
   using Make = Law (*)(const std::string&, const std::string&, const Device&);
   static const std::map<std::string, Make, std::less<>> kLaws = {{"product", product_law},
                                                                  {"attention", attention_law},

@@ -13,9 +13,9 @@
 namespace foretrace::cli {
 namespace {
 
-// The rows of the file, else the built-in ones, with the new ones after them: a band learns from both.
+// The rows of the file, else the built-in ones of the device, with the new ones after them: a band learns from both.
 Status write_residuals(const std::string& path, const compare::Verdict& verdict) {
-  std::vector<whatif::Residuals::Row> rows = whatif::Residuals::built_in().rows();
+  std::vector<whatif::Residuals::Row> rows = whatif::Residuals::built_in(verdict.device).rows();
   if (std::filesystem::exists(path)) {
     FORETRACE_TRY(const std::string text, read_file(path, kLargestTable));
     FORETRACE_TRY(const whatif::Residuals old, whatif::Residuals::parse(text, path));

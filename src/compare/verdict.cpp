@@ -79,6 +79,7 @@ Result<Verdict> check_prediction(const trace::Trace& before, const trace::Trace&
   FORETRACE_TRY(const analysis::Baseline real,
                 analysis::make_baseline(after, options.step, host::UserMeasurements(options.after_ms, options.host)));
   Verdict out;
+  out.device = base.model.device.name;
   out.prediction = analysis::predict(base, options.whatif);
   const bool clean = sides.after.clean.has_value();
   out.step = clean ? *sides.after.clean : real.figures.unprofiled;

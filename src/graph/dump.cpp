@@ -48,6 +48,7 @@ class Writer {
     }
     for (const GraphLane& lane : g_.lanes) {
       write("lane {} {}", kLaneKindNames[static_cast<std::size_t>(lane.kind)], quoted(g_.strings[lane.name]));
+      if (lane.role != LaneRole::kWork) write(" role={}", kLaneRoleNames[static_cast<std::size_t>(lane.role)]);
       if (lane.trace_lane.valid()) write(" trace={}", lane.trace_lane.value);
       number("device", lane.device, -1);
       number("stream", lane.stream, -1);

@@ -11,10 +11,9 @@ namespace foretrace::graph {
 /// Whether a step takes its time from loading, in which nothing else runs. Below this share other causes are named first.
 constexpr bool is_loader_bound(Ns loading, Ns step) { return loading * 100 > step * 15; }
 
-/// Worker processes that make batches while the step runs, one task per batch: in the graph of a step that waits for them, and where
-/// a change adds them.
-inline constexpr std::string_view kWorkersLane = "data-loader workers";
-/// That lane; kNone where the graph has none.
+/// What views call the lane of role kLoaderWorkers: in the graph of a step that waits for its workers, and where a change adds them.
+inline constexpr std::string_view kWorkersLaneName = "data-loader workers";
+/// The lane of role kLoaderWorkers; kNone where the graph has none.
 std::uint32_t workers_lane(const Graph& graph);
 
 }  // namespace foretrace::graph

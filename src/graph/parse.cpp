@@ -236,6 +236,8 @@ class Reader {
     lane.name = g_.strings.intern(l.text("the lane's name"));
     lane.begin = lane.end = static_cast<std::uint32_t>(g_.size());
     l.pairs([&](std::string_view key, std::string_view value) {
+      if (key == "role")
+        return lane.role = static_cast<LaneRole>(l.pick("role of a lane", value, kLaneRoleNames)), true;
       if (key == "trace") return lane.trace_lane = LaneId{id(l, key, value)}, true;
       if (key == "device") return lane.device = l.convert(key, value, INT64_MIN, INT64_MAX), true;
       if (key == "stream") return lane.stream = l.convert(key, value, INT64_MIN, INT64_MAX), true;

@@ -22,6 +22,7 @@ namespace foretrace::graph {
 
 inline constexpr std::string_view kTextHeader = "foretrace graph 1";
 inline constexpr std::array<std::string_view, 3> kLaneKindNames = {"cpu", "gpu", "network"};
+inline constexpr std::array<std::string_view, 3> kLaneRoleNames = {"work", "period-marks", "loader-workers"};
 
 /// A count of Graph::Notes and its key.
 struct NoteKey {

@@ -16,11 +16,16 @@ const Spreads& spreads() {
                                                                 {"attention", &s.attention},
                                                                 {"unmeasured", &s.unmeasured}};
     read_values(data_file("hardware/spreads/transfer.csv"), transferred);
-    const std::pair<std::string_view, double*> of_tables[] = {{"own_kernel", &s.own_kernel}};
-    read_values(data_file("hardware/spreads/kernels.csv"), of_tables);
     return s;
   }();
   return kSpreads;
+}
+
+double parse_own_kernel(std::string_view csv) {
+  double spread = 0;
+  const std::pair<std::string_view, double*> places[] = {{"own_kernel", &spread}};
+  read_values(csv, places);
+  return spread;
 }
 
 }  // namespace foretrace::hardware

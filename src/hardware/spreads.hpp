@@ -1,6 +1,8 @@
 #pragma once
-// Default errors, of log time, where no table of parameters has its own: spreads/*.csv, which tools/fit_spreads.py writes with the
-// samples of each. Products have theirs in ProductWeights, measured operations in kernels/*.scales.csv.
+// Default errors, of log time, where no table of parameters has its own: tables in spreads/, which tools/fit_spreads.py writes with the
+// samples of each. Those of work that moves from one GPU to another are of pairs of GPUs: one file holds them. Products have theirs in ProductWeights, measured operations in kernels/*.scales.csv.
+
+#include <string_view>
 
 namespace foretrace::hardware {
 
@@ -11,9 +13,11 @@ struct Spreads {
   double attention = 0;     ///< fused attention forward, to a GPU that had no part in the fit
   double unmeasured =
       0;  ///< what nobody measured on two GPUs, or anywhere: the widest of those measured, and as much again
-  /// Of rows in the tables of measured operations, told by their neighbours: one in two hundred is further off.
-  double own_kernel = 0;
 };
 const Spreads& spreads();
+
+/// Of rows in a device's tables of measured operations, estimated from their neighbours: one in two hundred is further off
+/// (spreads/DEVICE.kernels.csv).
+double parse_own_kernel(std::string_view csv);
 
 }  // namespace foretrace::hardware

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "hardware/spreads.hpp"
+
 namespace foretrace::hardware {
 
 namespace {
@@ -13,6 +15,7 @@ DeviceTables read_tables(const Device& device, const DataFiles& files, const Tab
   out.figures = parse_figures(table("hardware/figures").text);
   out.latencies = trace::parse_latencies(table("trace/latencies").text);
   out.algorithms = ConvChoices(table("hardware/algorithms").text);
+  out.own_kernel = parse_own_kernel(files.measured("hardware/spreads", device.name, "kernels").text);
   const DataFile convolutions = table("hardware/convolutions");
   out.convolutions = parse_convolutions(convolutions.text);
   out.convolutions_on = all.device(convolutions.device());

@@ -11,7 +11,7 @@
 
 #include "base/data_files.hpp"
 #include "hardware/clocks.hpp"
-#include "hardware/conv_algorithm.hpp"
+#include "hardware/choice/conv_algorithm.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/figures.hpp"
 #include "hardware/law_conv.hpp"
@@ -30,6 +30,7 @@ struct DeviceTables {
   ConvolutionSets convolutions;
   Device convolutions_on;  ///< the device whose convolutions those parameters were fitted to
   ConvChoices algorithms;
+  double own_kernel = 0;                                       ///< parse_own_kernel
   std::map<std::string, std::string, std::less<>> kernels_on;  ///< by operation, the device whose kernels were measured
 };
 

@@ -4,14 +4,13 @@
 #include <cmath>
 #include <numbers>
 
-#include "hardware/architecture.hpp"
+#include "hardware/choice/chooser.hpp"
 #include "hardware/cost_attention.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/cost_recurrent.hpp"
 #include "hardware/estimate.hpp"
 #include "hardware/law_conv.hpp"
-#include "hardware/layout_changes.hpp"
 #include "hardware/measured.hpp"
 #include "hardware/spreads.hpp"
 #include "hardware/tables.hpp"
@@ -47,11 +46,6 @@ double product_sigma(const Work& work, ProductKind kind, bool known, const Produ
   return known ? there.spread_known : there.spread_new;
 }
 
-// A convolution as its kernel reads it: those on tensor cores work channels last, and transfer_with_layout_copies moves the copies.
-Work in_kernel_layout(const Work& work) {
-  return is_conv(work) && work.dtype != Dtype::kFp32 ? with_layout(work, true) : work;
-}
-
 // Tensor cores load 16 bytes at a time: products whose rows are not whole multiples of that run in other kernels, on every GPU. How much longer those
 // take than the same product filled up is what the tables of measured products say.
 double misaligned(const Work& work, const Tables& tables, const Device& d) {
@@ -76,10 +70,8 @@ double law_us(const Work& work, const TransferContext& context, const Device& d)
 
 // What changes of layout take on a GPU: kernels that copy, for those tensors that its convolutions neither read nor write as they are.
 double layout_copies_us(const Work& work, const Tables& tables, const Device& d) {
-  if (product_of(work, d).dtype == Dtype::kFp32) return 0;  // without tensor cores the kernels read NCHW
   double us = 0;
-  for (const LayoutChange& change : layout_changes(work)) {
-    if (change.result && architecture_of(d).nchw_results) continue;
+  for (const LayoutChange& change : layout_changes(work, d)) {
     us += predict(work::relayout_work(change.elements, work.dtype), d, tables).ns / 1e3;
   }
   return us;
@@ -128,21 +120,16 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
     after = std::max(after, std::min(odd * after, law_us(with_dtype(work, Dtype::kFp32), context, to) * 1e3));
   }
   const bool same = same_silicon(from, to);
-  const bool known_here = weights.knows(fitted_kind(here), from);
   const bool known_there = weights.knows(fitted_kind(there), to);
   const ProductWeights& target = weights.of(fitted_kind(there), to);
   Cost cost = known(after, product_sigma(work, there.kind, known_there, target), Origin::kModelled);
   // What a tensor-core kernel misses says nothing about the fp32 kernel that stands in for it.
   if (here.kind == there.kind) {
-    const double residual = std::log(measured_ns / before);
-    const double common = context.common[static_cast<std::size_t>(here.kind)];
+    const Residual::Shown shown{fitted_kind(here), std::log(measured_ns / before),
+                                context.common[static_cast<std::size_t>(here.kind)]};
     // Of convolutions only those in FP32 were measured on several GPUs; what those miss, shapes in half precision and TF32 miss too.
     const ProductKind kind = is_conv(work) ? ProductKind::kConv : fitted_kind(there);
-    const ProductWeights& missed = weights.of(kind, to);
-    // What all products share is theirs where the model knows the origin, mostly the origin's own where it does not.
-    const double shared = same ? 1.0 : known_here ? missed.common_known : missed.common_new;
-    const double theirs = same ? common : std::clamp(common, -missed.most_common, missed.most_common);
-    cost.ns = after * std::exp(shared * theirs + tables.residual().correlation(kind, from, to) * (residual - common));
+    cost.ns = after * std::exp(tables.residual().elsewhere(shown, kind, from, to));
     // What was missed here does not make tensor cores slower than none.
     if (cost.ns > after && there.dtype != Dtype::kFp32 && !same && !is_conv(work)) {
       cost.ns = std::min(cost.ns, std::max(after, law_us(with_dtype(work, Dtype::kFp32), context, to) * 1e3));

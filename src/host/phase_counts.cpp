@@ -51,23 +51,27 @@ PhaseCounts count_phases(const Graph& g) {
   return out;
 }
 
+bool PhaseCounts::is_compiled(std::size_t phase) const { return phase != kOptimizer && generated[phase] > 0; }
+
 double PhaseCounts::modules(std::size_t phase, const HostCosts& host) const {
   // Backward calls autograd's nodes and an update an optimizer; a compiled pass calls no modules.
   if (phase != kForward || generated[phase] > 0) return 0;
   return layers[phase] > 0 ? layers[phase] : host.eager.modules_per_op * ops[phase];
 }
 
-double PhaseCounts::correction(std::size_t phase, double ns, const HostCosts& host) const {
+double PhaseCounts::launches_us(std::size_t phase, const HostCosts& host) const {
   const double speed = host.speed.value_or(host.default_speed);
-  double us = 0, weight = 0;
-  if (phase != kOptimizer && generated[phase] > 0) {
-    us = (host.compiled.call_us + host.compiled.launch_us * launches[phase]) * speed;
-    weight = host.launches.compiled_weight;
-  } else if (phase != kForward) {  // an eager forward pass is Python as much as launches
-    us = host.launches.us[phase] * launches[phase] * speed / host.default_speed;
-    weight = phase == kOptimizer ? host.launches.update_weight : host.launches.backward_weight;
-  }
+  if (is_compiled(phase)) return (host.compiled.call_us + host.compiled.launch_us * launches[phase]) * speed;
+  if (phase == kForward) return 0;  // an eager forward pass is Python as much as launches
+  return host.launches.us[phase] * launches[phase] * speed / host.default_speed;
+}
+
+double PhaseCounts::correction(std::size_t phase, double ns, const HostCosts& host) const {
+  const double us = launches_us(phase, host);
   if (us <= 0 || ns <= 0) return 1;
+  const double weight = is_compiled(phase)    ? host.launches.compiled_weight
+                        : phase == kOptimizer ? host.launches.update_weight
+                                              : host.launches.backward_weight;
   const double apart = std::log(1e3 * us / ns);
   return std::exp(weight * apart / (1 + std::pow(apart / kFarApart, 4)));
 }
@@ -78,6 +82,12 @@ double remaining_share(Ns own, double modules, double traced_speed, const HostCo
   const double share = host.profiler.remaining_share;
   const double left = own_us > 0 ? (share * (own_us - calls) + calls) / own_us : share;
   return left * step_speed(traced_speed, host) / traced_speed;
+}
+
+double remaining_share(Ns own, std::size_t phase, const PhaseCounts& counts, double traced_speed,
+                       const HostCosts& host) {
+  const double by_time = remaining_share(own, counts.modules(phase, host), traced_speed, host);
+  return std::min(1.0, by_time * counts.correction(phase, by_time * static_cast<double>(own), host));
 }
 
 bool has_collectives(const Graph& g) {

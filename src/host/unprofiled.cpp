@@ -128,8 +128,7 @@ CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
   const PhaseCounts counts = count_phases(g);
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     if (sum.own[p] <= 0) continue;
-    const double by_time = remaining_share(sum.own[p], counts.modules(p, prior.host), f.profiler[p], prior.host);
-    f.phase[p] = std::min(1.0, by_time * counts.correction(p, by_time * static_cast<double>(sum.own[p]), prior.host));
+    f.phase[p] = remaining_share(sum.own[p], p, counts, f.profiler[p], prior.host);
     if (!prior.timed_share[p]) continue;
     const auto other = static_cast<double>(sum.other[p]);
     const double all = *prior.timed_share[p] * (static_cast<double>(sum.time[p]) + other);

@@ -60,12 +60,8 @@ Result<std::unique_ptr<TensorStep>> tensor_step(const whatif::Model& model, cons
   // Work that outlives the step: what counts is when the main stream is done.
   if (g.periodic) {
     out->graph.periodic = false;
-    for (const graph::GraphLane& lane : g.lanes) {
-      if (lane.kind == graph::GraphLaneKind::kGpu && lane.end > lane.begin &&
-          lane.name == model.graph.lanes[gradients.stream].name) {
-        out->graph.last = TaskId{lane.end - 1};
-      }
-    }
+    const graph::GraphLane& stream = g.lanes[gradients.stream];  // what a draft adds stands behind what there was
+    if (stream.end > stream.begin) out->graph.last = TaskId{stream.end - 1};
   }
   TensorProblem& p = out->problem;
   p.graph = &out->graph;

@@ -91,6 +91,17 @@ class CheckLayers(unittest.TestCase):
         self.assertIn("src/search/a.cpp:2: a what-if is asked for by name", out)
         self.assertIn("src/report/b.cpp:1", out)
 
+    def test_a_lane_is_not_known_by_its_name(self):
+        status, out = self.check({
+            "src/graph/a.cpp": '// lane.name == kWorkers\nif (g.strings[lane.name] == kWorkers) return l;\n',
+            "src/search/b.cpp": "if (g.lanes[l].name != name || lane.role == role) {}\nlane.name = name;\n",
+            "src/trace/c.cpp": 'if (strings[lane.name] == "main") {}\n',
+        })
+        self.assertEqual(status, 1)
+        self.assertEqual(out.count("\n"), 2, out)
+        self.assertIn("src/graph/a.cpp:2: a lane is known by its role", out)
+        self.assertIn("src/search/b.cpp:1", out)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -46,7 +46,7 @@ inline void expect_same_graph(const graph::Graph& a, const graph::Graph& b) {
     const graph::GraphLane& x = a.lanes[l];
     const graph::GraphLane& y = b.lanes[l];
     EXPECT_TRUE(x.kind == y.kind && a.strings[x.name] == b.strings[y.name] && x.begin == y.begin && x.end == y.end &&
-                x.trace_lane == y.trace_lane && x.device == y.device && x.stream == y.stream &&
+                x.trace_lane == y.trace_lane && x.device == y.device && x.stream == y.stream && x.role == y.role &&
                 x.queue_depth == y.queue_depth && x.queue_lag == y.queue_lag)
         << "lane " << l;
   }

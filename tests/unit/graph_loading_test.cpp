@@ -116,6 +116,23 @@ TEST(Loading, WorkersThatAreWaitedForMakeABatchPerStep) {
   EXPECT_THAT(verdict, HasSubstr("loader-bound"));
 }
 
+TEST(Loading, WorkersAreKnownByTheRoleOfTheirLane) {
+  const Replay r(waiting_step());
+  const std::uint32_t lane = workers_lane(r.graph);
+  ASSERT_NE(lane, kNone);
+  // The text of a graph keeps the role.
+  const Result<Graph> back = parse(dump(r.graph));
+  ASSERT_TRUE(back) << back.error().to_string();
+  EXPECT_EQ(workers_lane(*back), lane);
+  // The name is for people: another one changes nothing, and a thread of that name is no lane of workers.
+  Graph renamed = r.graph;
+  renamed.lanes[lane].name = renamed.strings.intern("fetchers");
+  EXPECT_EQ(workers_lane(renamed), lane);
+  renamed.lanes[lane].role = LaneRole::kWork;
+  renamed.lanes[lane].name = r.graph.lanes[lane].name;
+  EXPECT_EQ(workers_lane(renamed), kNone);
+}
+
 TEST(Loading, ABatchThatIsReadyIsNoWait) {
   TraceMaker m;
   m.step(1, 0, 100'000'000);

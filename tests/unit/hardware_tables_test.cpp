@@ -9,6 +9,8 @@
 #include "base/text.hpp"
 #include "hardware/estimate.hpp"
 #include "hardware/tables.hpp"
+#include "whatif/predict/residuals.hpp"
+#include "whatif/rewrite/generated_kernels.hpp"
 
 namespace foretrace::hardware {
 namespace {
@@ -78,6 +80,49 @@ TEST_P(SecondDevice, ParametersMeasuredOnADeviceAreItsOwn) {
   EXPECT_EQ(start(name_), 50);
   EXPECT_EQ(start("H200-SXM"), Laws::shipped().streaming("plain fp32", tables.device("H200-SXM"))->start);
   EXPECT_EQ(start("A100-SXM4-80GB"), start("H200-SXM"));
+}
+
+TEST_P(SecondDevice, ErrorsOfItsStepsAreItsOwn) {
+  using whatif::read_residuals, whatif::Residuals;
+  const std::string path = "whatif/residuals/" + name_ + ".csv";
+  // Every family of the reference device, each with an error that none has there.
+  std::string rows = "# family,model,residual\n";
+  for (const Residuals::Row& row : Residuals::built_in("H200-SXM").rows()) rows += row.family + ",a,3\n";
+  const DataFiles files = DataFiles::shipped().with({path, rows});
+  const Residuals here = read_residuals(files, "H200-SXM"), other = read_residuals(files, name_);
+  for (const Residuals::Row& row : other.rows()) {
+    EXPECT_EQ(here.sigma(row.family), Residuals::built_in("H200-SXM").sigma(row.family)) << row.family;
+    EXPECT_EQ(here.models(row.family), Residuals::built_in("H200-SXM").models(row.family)) << row.family;
+    EXPECT_GT(other.sigma(row.family), 3) << row.family;
+  }
+  // A device without measured steps errs like the reference device, not like both together.
+  EXPECT_EQ(read_residuals(files, "A100-SXM4-80GB").rows().size(), here.rows().size());
+}
+
+TEST_P(SecondDevice, ErrorsOfItsKernelsAreItsOwn) {
+  const std::string path = "hardware/spreads/" + name_ + ".kernels.csv";
+  const Tables tables(DataFiles::shipped().with({file_, device_file()}).with({path, "name,value\nown_kernel,3\n"}));
+  EXPECT_EQ(tables.of(tables.device(name_)).own_kernel, 3);
+  const double shipped = Tables::shipped().of(tables.device("H200-SXM")).own_kernel;
+  EXPECT_EQ(tables.of(tables.device("H200-SXM")).own_kernel, shipped);
+  EXPECT_EQ(tables.of(tables.device("A100-SXM4-80GB")).own_kernel, shipped);
+}
+
+TEST_P(SecondDevice, CompiledKernelsAreItsOwn) {
+  const std::string path = "whatif/compilers/" + name_ + ".inductor.csv";
+  std::string slow;  // the same figures, but a kernel that only moves data starts after a millisecond
+  for (const std::string_view line : split(data_file("whatif/compilers/H200-SXM.inductor.csv"), '\n')) {
+    slow.append(line.starts_with("copy_start_us,") ? "copy_start_us,1000,made up" : line).append("\n");
+  }
+  const DataFiles files = DataFiles::shipped().with({path, slow});
+  const Device h200 = tables_.device("H200-SXM");
+  const whatif::Generated copy{.bytes = 1e6, .copy = true};
+  const auto time_on = [&](std::string_view device) {
+    return time_of(copy, h200, whatif::read_compiler_figures(files, device));
+  };
+  EXPECT_GT(time_on(name_), 1e6);
+  EXPECT_EQ(time_on("H200-SXM"), time_of(copy, h200));
+  EXPECT_EQ(time_on("A100-SXM4-80GB"), time_on("H200-SXM"));
 }
 
 // The files of docs/internals/adding-a-device.md: a path in backticks, a colon, and a block.

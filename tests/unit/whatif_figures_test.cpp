@@ -52,9 +52,9 @@ TEST(Figures, TablesHoldWhatTheirToolsWrote) {
 
 TEST(Figures, WhatNobodyMeasuredErrsAsTheBuiltInFamiliesDo) {
   std::set<std::string> families;
-  for (const Residuals::Row& row : Residuals::built_in().rows()) families.insert(row.family);
+  for (const Residuals::Row& row : Residuals::built_in("H200-SXM").rows()) families.insert(row.family);
   double squares = 0;
-  for (const std::string& family : families) squares += std::pow(Residuals::built_in().sigma(family), 2);
+  for (const std::string& family : families) squares += std::pow(Residuals::built_in("H200-SXM").sigma(family), 2);
   const Result<Residuals> none = Residuals::parse("", "table.csv");
   ASSERT_TRUE(none.has_value());
   EXPECT_NEAR(none->sigma("host"), std::sqrt(squares / static_cast<double>(families.size())), 1e-12);

@@ -129,6 +129,7 @@ struct Verdict {
   std::vector<Family> families;  ///< most GPU time first
   /// log(measured / predicted) by family of errors, as whatif::Residuals keeps them.
   std::vector<whatif::Residuals::Row> residuals;
+  std::string device;  ///< on which BEFORE was recorded: whose built-in residuals these belong to
 };
 
 struct Comparison {
@@ -163,9 +164,10 @@ struct Options {
   std::optional<double> before_ms, after_ms;  ///< the step without the profiler, as the user measured it
   std::optional<host::HostCosts> host;
   std::optional<double> gate_pct;
-  std::vector<whatif::Use> whatif;                     ///< BEFORE with these, stacked, against AFTER
-  std::shared_ptr<const whatif::Residuals> residuals;  ///< behind the band of that prediction; null: the built-in ones
-  std::string model;                                   ///< the name residuals go by; empty: that of BEFORE's file
+  std::vector<whatif::Use> whatif;  ///< BEFORE with these, stacked, against AFTER
+  std::shared_ptr<const whatif::Residuals>
+      residuals;      ///< behind the band of that prediction; null: the built-in ones of BEFORE's device
+  std::string model;  ///< the name residuals go by; empty: that of BEFORE's file
 };
 
 /// One or more recordings a side, none null. Declined where a side holds no step with work in it.

@@ -84,6 +84,7 @@ enum class GraphLaneKind : std::uint8_t { kCpu, kGpu, kNetwork };
 enum class LaneRole : std::uint8_t {
   kWork,
   kPeriodMarks,  ///< the last two tasks mark the period that counts as the step: for work that reaches into the next step
+  kLoaderWorkers,  ///< worker processes make batches while the step runs, one task per batch
 };
 
 struct GraphLane {

@@ -46,9 +46,9 @@ enum class Changes : std::uint8_t;  // whatif.hpp
 /// How far predictions were from measured steps, by family of errors and model: the data behind bands. Errors inside a
 /// family move together, so one model counts once however many rows it has.
 ///
-///   Residuals::built_in().sigma("gemm");     // of log time
+///   Residuals::built_in("H200-SXM").sigma("gemm");     // of log time
 ///
-/// The built-in table is written by tools/fit_bands.py from measured steps; the same tool makes one from your own.
+/// Built-in tables are written by tools/fit_bands.py from steps measured on one device; the same tool makes one from your own.
 class Residuals {
  public:
   /// One line: family, model, log(measured / predicted).
@@ -60,18 +60,19 @@ class Residuals {
 
   /// Lines "family,model,residual"; '#' begins a comment.
   static Result<Residuals> parse(std::string_view csv, std::string_view file);
-  static const Residuals& built_in();
+  /// Those of the device on which a step was recorded, by its name; the reference device's where no steps were measured on it.
+  static const Residuals& built_in(std::string_view device);
 
   /// The standard deviation whose 10th and 90th percentile hold four of five of a family's residuals, each model one vote however
   /// many rows it has; times what Student's t adds where few models were measured. A family of kernels that nobody measured gets what all
-  /// kernels together have; where that is nothing either, what the built-in table's families have, the root of their mean square.
+  /// kernels together have; where that is nothing either, what the families of the reference device's table have, the root of their mean square.
   [[nodiscard]] double sigma(std::string_view family) const;
   /// Models with rows of this family.
   [[nodiscard]] std::size_t models(std::string_view family) const;
   [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
 
-  /// What is taken of something nobody measured: the root mean square of the built-in table's families.
-  static double unmeasured();
+  /// What is taken of something nobody measured on a device: the root mean square of its built-in table's families.
+  static double unmeasured(std::string_view device);
 
  private:
   std::vector<Row> rows_;
@@ -103,7 +104,7 @@ struct Model {
   std::int64_t parameter_element_bytes = 4;  ///< of parameters and gradients: 2 where the weights are in half precision
   std::string optimizer;                     ///< "Adam", "SGD", …; empty when none was seen
   std::optional<memory::Curve> memory;       ///< of the step, where the trace has memory events; what-ifs change it too
-  std::shared_ptr<const Residuals> residuals;  ///< behind the bands; null: the built-in ones
+  std::shared_ptr<const Residuals> residuals;  ///< behind the bands; null: the built-in ones of `device`
   Ns frozen = 0;  ///< of the step as replayed: waits that nothing explains and no change shortens
   Ns replayed = 0;
   double samples = 1;       ///< in a step, as a multiple of the traced step's; `batch` changes it

@@ -30,7 +30,8 @@ void find_loader_workers(StepState& s) {
   if (!is_loader_bound(waited, window)) return;
   GraphLane lane;
   lane.begin = static_cast<std::uint32_t>(g.size());
-  lane.name = g.strings.intern(kWorkersLane);
+  lane.role = LaneRole::kLoaderWorkers;
+  lane.name = g.strings.intern(kWorkersLaneName);
   g.lanes.push_back(lane);
   const StringId name = g.strings.intern("a batch from worker processes");
   for (const std::uint32_t t : waits) {
@@ -57,8 +58,7 @@ void mark_loader_waits(Graph& g) {
 
 std::uint32_t workers_lane(const Graph& g) {
   for (std::uint32_t l = 0; l < g.lanes.size(); ++l) {
-    const GraphLane& lane = g.lanes[l];
-    if (lane.kind == GraphLaneKind::kCpu && !lane.trace_lane.valid() && g.strings[lane.name] == kWorkersLane) return l;
+    if (g.lanes[l].role == LaneRole::kLoaderWorkers) return l;
   }
   return kNone;
 }

@@ -114,7 +114,8 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   draft.insert_cpu(first, "take a batch", take * static_cast<Ns>(loading.size()), Phase::kData);
   draft.remove(gone);
   // While one step runs, the workers together make the next one's batch; the step cannot be shorter than that.
-  const std::uint32_t lane = draft.add_lane(graph::GraphLaneKind::kCpu, std::string(graph::kWorkersLane));
+  const std::uint32_t lane = draft.add_lane(graph::GraphLaneKind::kCpu, std::string(graph::kWorkersLaneName));
+  draft.added_lane(lane).role = graph::LaneRole::kLoaderWorkers;
   const std::uint32_t made = draft.append(lane, TaskKind::kCpu, "a worker's share of a batch",
                                           static_cast<Ns>(static_cast<double>(batch) / workers), Phase::kData, {});
   const std::uint32_t wait = draft.insert_wait(g.lanes[g.main_lane].end - 1, "the next batch");

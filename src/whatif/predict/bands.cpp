@@ -68,7 +68,7 @@ class ErrorFamilies {
       : changed_(changed),
         base_(base),
         g_(changed.graph),
-        residuals_(base.residuals ? *base.residuals : Residuals::built_in()),
+        residuals_(base.residuals ? *base.residuals : Residuals::built_in(base.device.name)),
         step_(step),
         today_(today),
         deviations_(g_, runs, step) {
@@ -189,13 +189,15 @@ class ErrorFamilies {
   void add_trace() {
     // What the model says of a GPU that no file describes is off by as much as boards of its architecture differ.
     if (!base_.device_guess.empty()) {
-      const double sigma = base_.device.guessed_sigma > 0 ? base_.device.guessed_sigma : Residuals::unmeasured();
+      const double sigma =
+          base_.device.guessed_sigma > 0 ? base_.device.guessed_sigma : Residuals::unmeasured(base_.device.name);
       deviations_.add(std::string(kUnknownGpuFamily), sigma, gpu_why(base_), [&](std::size_t t) {
         return graph::is_gpu(g_.kind[t]) && g_.origin[t] >= Origin::kScaled ? sigma : 0.0;
       });
     }
     if (!changed_.validated) {
-      deviations_.add_whole("not validated", Residuals::unmeasured(), "no measured step checked this change");
+      deviations_.add_whole("not validated", Residuals::unmeasured(base_.device.name),
+                            "no measured step checked this change");
     }
     if (base_.graph.recorded_steps.steps == 1 && !base_.base.calibrated) {
       deviations_.add_whole(std::string(kOneStepFamily), host::one_step_sigma(),

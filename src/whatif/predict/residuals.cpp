@@ -1,3 +1,5 @@
+#include "whatif/predict/residuals.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/by_device.hpp"
 #include "base/csv.hpp"
-#include "base/data_files.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "foretrace/whatif/model.hpp"
@@ -59,7 +61,26 @@ bool of_kernels(std::string_view family) {
   return family != kHostFamily && family != kScaledFamily && family != kCombinedFamily && family != kLaunchFamily;
 }
 
+// The reference device: no file has this name.
+constexpr std::string_view kReference;
+
+double rms_of_families(const DataFiles& files, std::string_view device) {
+  const Residuals residuals = read_residuals(files, device);
+  std::map<std::string_view, double> families;
+  for (const Residuals::Row& row : residuals.rows()) families.try_emplace(row.family, residuals.sigma(row.family));
+  double squares = 0;
+  for (const auto& [family, sigma] : families) squares += sigma * sigma;
+  return std::sqrt(squares / static_cast<double>(families.size()));
+}
+
 }  // namespace
+
+Residuals read_residuals(const DataFiles& files, std::string_view device) {
+  const DataFile file = files.measured("whatif/residuals", device);
+  Result<Residuals> table = Residuals::parse(file.text, file.stem());
+  FORETRACE_CHECK(table.has_value());
+  return *std::move(table);
+}
 
 Result<Residuals> Residuals::parse(std::string_view csv, std::string_view file) {
   Residuals out;
@@ -73,37 +94,17 @@ Result<Residuals> Residuals::parse(std::string_view csv, std::string_view file) 
   return out;
 }
 
-const Residuals& Residuals::built_in() {
-  static const Residuals kBuiltIn = [] {
-    Residuals all;
-    for (const DataFile& file : data_files_in("whatif/residuals")) {
-      Result<Residuals> part = parse(file.text, file.stem());
-      FORETRACE_CHECK(part.has_value());
-      all.rows_.insert(all.rows_.end(), part->rows_.begin(), part->rows_.end());
-    }
-    return all;
-  }();
-  return kBuiltIn;
-}
+const Residuals& Residuals::built_in(std::string_view device) { return by_device<read_residuals>(device); }
 
 double Residuals::sigma(std::string_view family) const {
   Spread s = spread_of(rows_, [&](const Row& row) { return row.family == family; });
   if (s.models == 0 && of_kernels(family)) {
     s = spread_of(rows_, [](const Row& row) { return of_kernels(row.family); });
   }
-  return s.models == 0 ? unmeasured() : s.four_of_five / kTenthPercentile * small_sample(s.models);
+  return s.models == 0 ? unmeasured(kReference) : s.four_of_five / kTenthPercentile * small_sample(s.models);
 }
 
-double Residuals::unmeasured() {
-  static const double kUnmeasured = [] {
-    std::map<std::string_view, double> families;
-    for (const Row& row : built_in().rows_) families.try_emplace(row.family, built_in().sigma(row.family));
-    double squares = 0;
-    for (const auto& [family, sigma] : families) squares += sigma * sigma;
-    return std::sqrt(squares / static_cast<double>(families.size()));
-  }();
-  return kUnmeasured;
-}
+double Residuals::unmeasured(std::string_view device) { return by_device<rms_of_families>(device); }
 
 std::size_t Residuals::models(std::string_view family) const {
   return spread_of(rows_, [&](const Row& row) { return row.family == family; }).models;

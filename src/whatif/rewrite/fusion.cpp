@@ -32,6 +32,7 @@ class FusionPlanner {
                 const std::vector<std::uint32_t>& region)
       : linked_(m, rows, flow, region),
         samples_(m.pass_samples),
+        device_(m.device),
         flow_(flow),
         region_(region),
         units_(linked_.all),
@@ -138,7 +139,7 @@ class FusionPlanner {
       softmax = softmax || contains(name, "softmax");
       if (drops(name)) dropped += elements;
       if (is_slow(name)) slow = std::max(slow, elements);
-      if (contains(name, "gelu")) slow_backward = gelu_gradient();
+      if (contains(name, "gelu")) slow_backward = gelu_gradient(device_);
       if (normalises_rows(name)) {
         norms += 1;
         norm_elements += elements;
@@ -302,6 +303,7 @@ class FusionPlanner {
 
   const FusionUnits linked_;
   const double samples_;
+  const hardware::Device& device_;
   const Dataflow& flow_;
   const std::vector<std::uint32_t>& region_;
   const std::vector<FusionUnit>& units_;

@@ -45,7 +45,7 @@ std::vector<MeasuredPool> measured_pools() {
   return out;
 }
 
-// A family's place among the features (measured_place.cpp).
+// A family's place among the features (src/hardware/kernel_features.cpp).
 std::vector<LeftOutFamily> left_out_families() {
   struct Kind {
     std::string_view what;
