@@ -5,8 +5,8 @@ straggler, for these ranks are equal by construction. `--gate` fails where a pro
 
     tools/job_accuracy.py [--gate] [FOLDER…]      jobs in $FORETRACE_TRUTH/h200-parallel, or in these folders
 
-A job is the traces `<model>.<tag>.<case>.w<world>.r<rank>.json.gz` of a folder with `truth.jsonl`, whose rows have the steps under the
-profiler of each rank (`profiled_ms`). Without such a folder there is nothing to judge (exit code 77).
+A job is the traces `<model>.<tag>.<case>.w<world>.r<rank>.json.gz` of a folder with `truth.jsonl` or `rows.jsonl`, whose rows have the steps
+under the profiler of each rank (`profiled_ms`). Without such a folder there is nothing to judge (exit code 77).
 """
 
 import argparse
@@ -52,13 +52,13 @@ def jobs_in(folder: Path) -> dict[str, list[Path]]:
 
 
 def profiled(rows: list[dict], job: str) -> list[float]:
-    """Mean over the ranks of each traced step, as the program itself timed it."""
+    """Mean over the ranks of each traced step, as the program itself timed it. File names have a dash where rows have a slash."""
     named = re.fullmatch(r"(.+?)\.(.+?)\.(.+)\.w(\d+)", job)
     if named is None:
         raise SystemExit(f"{job}: not MODEL.TAG.CASE.wN")
     model, tag, case, world = named.groups()
     mine = [r["profiled_ms"] for r in rows
-            if (r["model"], r["tag"], r["case"], r["world"]) == (model, tag, case, int(world)) and r.get("profiled_ms")]
+            if (r["model"], r["tag"], r["case"].replace("/", "-"), r["world"]) == (model, tag, case, int(world)) and r.get("profiled_ms")]
     return [mean(step) for step in zip(*mine, strict=False)]
 
 
@@ -95,9 +95,9 @@ def judge(program: Path, job: str, traces: list[Path], rows: list[dict]) -> list
     return bad
 
 
-def options_and_folders(about: str | None) -> tuple[argparse.Namespace, list[Path]]:
+def options_and_folders(about: str | None, limits: bool = False) -> tuple[argparse.Namespace, list[Path]]:
     """What was asked for, and the folders of recorded jobs; ends with 77 (skipped) where there are none."""
-    arguments = parser(about, limits=False)
+    arguments = parser(about, limits=limits)
     arguments.add_argument("folders", nargs="*", type=Path)
     options = arguments.parse_args()
     if options.folders:
@@ -112,7 +112,7 @@ def main() -> int:
     options, folders = options_and_folders(__doc__)
     bad = []
     for folder in folders:
-        rows = json_lines(folder / "truth.jsonl")
+        rows = [row for name in ("truth.jsonl", "rows.jsonl") if (folder / name).exists() for row in json_lines(folder / name)]
         for job, traces in jobs_in(folder).items():
             bad += judge(options.program, job, traces, rows)
     return verdict(bad, options.gate)

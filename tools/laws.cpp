@@ -22,10 +22,12 @@
 #include "foretrace/hardware/device.hpp"
 #include "hardware/board_power.hpp"
 #include "hardware/choice/conv_algorithm.hpp"
+#include "hardware/contention.hpp"
 #include "hardware/cost_attention.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/cost_recurrent.hpp"
 #include "hardware/cost_streaming.hpp"
+#include "hardware/figures.hpp"
 #include "hardware/law_conv.hpp"
 #include "hardware/protocols.hpp"
 #include "host/phase_counts.hpp"
@@ -190,6 +192,17 @@ Law scratch_law(const std::string& set, const std::string&, const Device&) {
   };
 }
 
+// us alone, blocks, rows and columns of a product's result (0: none), SMs of the GPU, SMs a collective's blocks hold; the kind is the
+// kernel's name. Times beside that collective.
+Law beside_law(const std::string& kernel, const std::string&, const Device& device) {
+  const double begin_us = static_cast<double>(latencies_of(device).short_kernel) / 1e3;
+  return [kernel, part = Device(device), begin_us](Row r) mutable {
+    part.sm_count = static_cast<int>(r[4]);
+    const LaunchedKernel launched{kernel, whole(r[1]), whole(r[2]), whole(r[3]), r[0], begin_us};
+    return r[0] / speed_beside(launched, part, static_cast<int>(r[5]));
+  };
+}
+
 // ranks, ranks in a node, bytes; inside a node: kind of link (0 NVLink, 1 PCIe), GB/s, scale of latencies, whether the switch adds up;
 // between nodes: GB/s, scale. 0 GB/s: there is no such level. Then algorithm and protocol, or -1 for the cheapest.
 Law collective_law(const std::string& kind, const std::string& parameters) {
@@ -241,15 +254,11 @@ Law law_named(const std::string& asked, const std::string& parameters, const std
   if (name == "collective") return collective_law(kind, parameters);
   if (name == "host") return host_law(kind, parameters);
   using Make = Law (*)(const std::string&, const std::string&, const Device&);
-  static const std::map<std::string, Make, std::less<>> kLaws = {{"product", product_law},
-                                                                 {"attention", attention_law},
-                                                                 {"recurrent", recurrent_law},
-                                                                 {"elementwise", elementwise_law},
-                                                                 {"lists", lists_law},
-                                                                 {"direct", direct_law},
-                                                                 {"same_kernel", same_kernel_law},
-                                                                 {"convolution", convolution_law},
-                                                                 {"scratch", scratch_law}};
+  static const std::map<std::string, Make, std::less<>> kLaws = {
+      {"product", product_law},     {"attention", attention_law},     {"beside", beside_law},
+      {"recurrent", recurrent_law}, {"elementwise", elementwise_law}, {"lists", lists_law},
+      {"direct", direct_law},       {"same_kernel", same_kernel_law}, {"convolution", convolution_law},
+      {"scratch", scratch_law}};
   const auto found = kLaws.find(name);
   if (found == kLaws.end()) throw std::invalid_argument("no law is called " + name);
   return found->second(kind, parameters, device_named(device));

@@ -8,12 +8,17 @@
 #include <vector>
 
 #include "foretrace/analysis/baseline.hpp"
+#include "foretrace/report/export.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::python {
 
 /// The fields of foretrace.Prediction; `graph` is None where it was declined.
 nanobind::dict prediction_dict(whatif::Prediction&& prediction);
+/// The file, and the fields of foretrace.Exported.
+nanobind::tuple exported_tuple(const report::Exported& exported);
+/// The fields of foretrace.PredictedRank, a row for each.
+nanobind::list rank_rows(const std::vector<whatif::RankTime>& ranks);
 nanobind::tuple text_tuple(const std::vector<std::string>& texts);
 template <class T>
 nanobind::object or_none(const std::optional<T>& value) {

@@ -99,6 +99,10 @@ nb::dict optimize(const Baseline& base, int workers, const std::string& fabric, 
   o.evaluations = evaluations == 0 ? SIZE_MAX : evaluations;
   o.seconds = seconds;
   o.seed = seed;
+  if (base.figures.job && (workers > 1 || !fabric.empty() || !collectives.empty())) {
+    raise(
+        {.code = ErrorCode::kDeclined, .message = "workers copies the step of one rank, and this is a job of several"});
+  }
   if (workers > 1) {
     search::Communication c;
     c.workers = workers;

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "answers.hpp"
 #include "bindings.hpp"
 #include "foretrace/analysis/doctor.hpp"
 #include "foretrace/analysis/replay.hpp"
@@ -27,16 +28,7 @@ nb::tuple export_step(const LoadedTrace& t, std::optional<std::int64_t> step, co
     FORETRACE_TRY(const overview::ExportableStep chosen, overview::exportable_step(t.trace, t.steps, step, whatifs));
     return report::export_step(t.trace, chosen, {format, gzip, extensions().pack_table});
   }();
-  const report::Exported e = value_or_raise(std::move(exported));
-  nb::dict d;
-  d["step"] = to_str(e.step);
-  d["tasks"] = e.tasks;
-  d["dependencies"] = e.dependencies;
-  d["critical_tasks"] = e.critical_tasks;
-  d["traced_ms"] = to_ms(e.traced);
-  d["replayed_ms"] = to_ms(e.replayed);
-  d["hint"] = to_str(e.hint);
-  return nb::make_tuple(nb::bytes(e.bytes.data(), e.bytes.size()), d);
+  return exported_tuple(value_or_raise(std::move(exported)));
 }
 
 nb::tuple replay(const LoadedTrace& t, std::optional<std::int64_t> step, std::optional<double> measured_ms,
@@ -86,6 +78,18 @@ nb::tuple page(const LoadedTrace& t, std::optional<std::int64_t> step, std::opti
 }
 
 }  // namespace
+
+nb::tuple exported_tuple(const report::Exported& e) {
+  nb::dict d;
+  d["step"] = to_str(e.step);
+  d["tasks"] = e.tasks;
+  d["dependencies"] = e.dependencies;
+  d["critical_tasks"] = e.critical_tasks;
+  d["traced_ms"] = to_ms(e.traced);
+  d["replayed_ms"] = to_ms(e.replayed);
+  d["hint"] = to_str(e.hint);
+  return nb::make_tuple(nb::bytes(e.bytes.data(), e.bytes.size()), d);
+}
 
 void bind_reports(nb::module_& m) {
   // Each gives the report twice, as text and as JSON; Python keeps both in one object.

@@ -65,6 +65,23 @@ nb::dict predict(const Baseline& base, const nb::list& given) {
   return prediction_dict(std::move(predicted));
 }
 
+/// The step that predictions start from, of all ranks where there are several.
+nb::dict figures(const Baseline& base) {
+  const analysis::StepFigures& f = base.figures;
+  nb::dict d;
+  d["name"] = to_str(f.step_name);
+  d["traced"] = f.traced;
+  d["replayed"] = f.replayed;
+  d["unprofiled"] = f.unprofiled;
+  d["low"] = f.unprofiled_low;
+  d["high"] = f.unprofiled_high;
+  d["peak_bytes"] = or_none(f.peak_bytes);
+  d["ranks"] = f.job ? rank_rows(f.job->ranks) : nb::list();
+  d["fullest_rank"] = f.job ? nb::object(nb::int_(f.job->fullest_rank)) : nb::none();
+  d["notes"] = text_tuple(f.job ? f.job->notes : std::vector<std::string>());
+  return d;
+}
+
 // -- a user's own
 
 /// A user's function that raises foretrace.DeclinedError says that it does not apply; any other exception goes on to
@@ -261,6 +278,21 @@ nb::object parts_of(const std::optional<memory::Composition>& of) {
 
 }  // namespace
 
+nb::list rank_rows(const std::vector<whatif::RankTime>& ranks) {
+  nb::list out;
+  for (const whatif::RankTime& r : ranks) {
+    nb::dict d;
+    d["rank"] = r.rank;
+    d["wait_ms"] = to_ms(r.wait);
+    d["transfer_ms"] = to_ms(r.transfer);
+    d["gpu_ms"] = to_ms(r.gpu_time);
+    d["waited_for"] = r.waited_for;
+    d["peak_bytes"] = or_none(r.peak_bytes);
+    out.append(d);
+  }
+  return out;
+}
+
 nb::dict prediction_dict(whatif::Prediction&& p) {
   nb::dict d;
   d["whatif"] = to_str(p.whatif);
@@ -283,6 +315,8 @@ nb::dict prediction_dict(whatif::Prediction&& p) {
   d["bound_decided"] = p.bound.decided;
   d["band_reasons"] = text_tuple(p.band_reasons());
   d["not_modelled"] = text_tuple(p.not_modelled);
+  d["ranks"] = rank_rows(p.ranks);
+  d["fullest_rank"] = or_none(p.fullest_rank);
   nb::list applied;
   for (const auto& step : p.applied) applied.append(nb::make_tuple(to_str(step.text), step.changed, step.seconds));
   d["applied"] = applied;
@@ -299,6 +333,7 @@ void bind_whatif(nb::module_& m) {
   m.attr("STAGES") = text_tuple({kStages.begin(), kStages.end()});
   nb::class_<Baseline> model(m, "Model");
   model.def("predict", predict, nb::arg("uses"));
+  model.def("figures", figures);
   bind_questions(model);
   m.def("step_model", make_step_model, nb::arg("trace"), nb::arg("graphs"), nb::arg("index"), nb::arg("graph"),
         nb::arg("measured").none(), nb::keep_alive<0, 1>());

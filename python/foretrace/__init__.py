@@ -22,7 +22,7 @@ _HOMES = {
                 "compress_activations compress_gradients cp cpu cuda_graph dataloader ddp duration ep flash_attention "
                 "foreach_optimizer fp8 fsdp fused_optimizer gpu half horovod layers network no_straggler no_sync "
                 "offload p3 pipeline ps sequence stage_balance substitute tf32 tp zero1 zero2 zero3"),
-    "_compare": "Cause ComparedPart Comparison compare",
+    "_compare": "Cause ComparedPart Comparison JobComparison compare",
     "_contract": "Changes Effort Need Part Parts Stage",
     "_draft": "Draft",
     "_draft_memory": "MEMORY_KINDS DraftMemory",
@@ -33,11 +33,12 @@ _HOMES = {
     "_graph_tables": "Breakdown CriticalPath GraphLane GraphNotes Layer LowerBounds Unprofiled",
     "_hardware": "DeviceModel Fabric FabricLevel devices fabrics",
     "_inputs": "export find_traces formats optimize",
+    "_job_step": "JobStep",
     "_optimize": "Optimized OptimizedPart",
     "_pictures": "Picture",
     "_plans": "Plan Plans",
     "_plugin": "load_plugin",
-    "_predictions": "Applied Prediction Predictions",
+    "_predictions": "Applied PredictedRank Prediction Predictions",
     "_ranks": "Job RanksReport load_ranks",
     "_report_rows": "Finding KernelTime LayerTime OperationTime PhaseTime RankTime ReplayedStep",
     "_reports": "Doctor Replay Report Summary doctor replay summary",

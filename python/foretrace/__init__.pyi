@@ -18,6 +18,9 @@ from ._compare import (
     Comparison as Comparison,
 )
 from ._compare import (
+    JobComparison as JobComparison,
+)
+from ._compare import (
     compare as compare,
 )
 from ._contract import (
@@ -143,6 +146,9 @@ from ._inputs import (
 from ._inputs import (
     optimize as optimize,
 )
+from ._job_step import (
+    JobStep as JobStep,
+)
 from ._optimize import (
     Optimized as Optimized,
 )
@@ -163,6 +169,9 @@ from ._plugin import (
 )
 from ._predictions import (
     Applied as Applied,
+)
+from ._predictions import (
+    PredictedRank as PredictedRank,
 )
 from ._predictions import (
     Prediction as Prediction,
@@ -346,6 +355,8 @@ __all__ = [
     "GraphLane",
     "GraphNotes",
     "Job",
+    "JobComparison",
+    "JobStep",
     "KernelTime",
     "Lane",
     "Layer",
@@ -363,6 +374,7 @@ __all__ = [
     "Picture",
     "Plan",
     "Plans",
+    "PredictedRank",
     "Prediction",
     "Predictions",
     "Problem",

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _core
 from ._graph_tables import GraphLane, GraphNotes, Layer, LowerBounds, Unprofiled
-from ._questions import StepQuestions
+from ._step_questions import StepQuestions
 from ._tables import Strings
 from ._timeline import Timeline, simulate
 

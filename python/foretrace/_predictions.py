@@ -22,6 +22,18 @@ class Applied:
 
 
 @dataclass(frozen=True)
+class PredictedRank:
+    """Of a job: where one rank spends the simulated step."""
+
+    rank: int
+    wait_ms: float  # inside collectives, for ranks that arrive later
+    transfer_ms: float  # of collectives, from the last arrival on
+    gpu_ms: float  # kernels and copies, without collectives
+    waited_for: int  # collectives at which it arrived last, and others waited
+    peak_bytes: int | None
+
+
+@dataclass(frozen=True)
 class Prediction(Result):
     """A step with changes. Times in ns, low and high are the 10th and 90th percentile; `declined` says why there are none."""
 
@@ -48,8 +60,11 @@ class Prediction(Result):
     bound_source: str = ""  # what sets the bound: "GPU busy time", "roofline", "PCIe"
     bound_decided: bool = False  # the models predict less, and `step` is the bound
     band_reasons: tuple[str, ...] = ()  # why low and high are this far apart, the largest reason first
+    ranks: tuple[PredictedRank, ...] = ()  # of a job, by rank
+    fullest_rank: int | None = None  # of a job: the one whose memory this is
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "ranks", tuple(PredictedRank(**r) if isinstance(r, dict) else r for r in self.ranks))
         object.__setattr__(self, "applied", tuple(Applied(*a) if isinstance(a, tuple) else a for a in self.applied))
 
     @property

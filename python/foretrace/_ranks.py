@@ -6,13 +6,17 @@ import os
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._report_rows import RankTime, rows
 from ._reports import Report
 from ._result import Bar, bar
 from ._width import report_width
+
+if TYPE_CHECKING:
+    from ._export import Exported
+    from ._job_step import JobStep
 
 
 class RanksReport(Report):
@@ -72,6 +76,7 @@ class Job:
     >>> job = foretrace.load_ranks("traces/")
     >>> print(job.report())
     >>> job.report(step=12)["stragglers"]
+    >>> job.step().predict("bandwidth:x=2")
     """
 
     def __init__(self, core: _core.Job) -> None:
@@ -109,11 +114,21 @@ class Job:
         """
         return RanksReport(*self._core.report(step, align, report_width()))
 
-    def export(self, path: str | os.PathLike[str], step: int | None = None) -> None:
+    def step(self, number: int | None = None, *, ranks: Iterable[int] = ()) -> JobStep:
+        """A step of all ranks, to be asked what `Step` is asked: predict, each, advise, optimize, gpus, on.
+
+        number: that in ProfilerStep#N; default the median step. ranks: changes are made on these only; default all.
+
+        >>> job.step().predict("bandwidth:x=2").ms
+        >>> job.step(ranks=[1]).predict("no-straggler")
+        """
+        from ._job_step import JobStep
+
+        return JobStep(self._core, number, list(ranks))
+
+    def export(self, path: str | os.PathLike[str], step: int | None = None) -> Exported:
         """Writes all ranks into one file for ui.perfetto.dev; compressed when the path ends with .gz."""
-        name = os.fspath(path)
-        with open(name, "wb") as file:
-            file.write(self._core.timeline(step, name.endswith(".gz")))
+        return self.step(step).export(path)
 
     def __repr__(self) -> str:
         if self.is_pipeline:

@@ -45,7 +45,6 @@ Result<Answer> run_report(const Request& request) {
   report::PageOptions shown;
   shown.command = command_line(values, path);
   FORETRACE_TRY(const std::vector<std::string> files, locate_traces(given.traces, request.load));
-  FORETRACE_TRY(const trace::Trace trace, load_one(given.traces, request));
   std::optional<ranks::Job> job;
   if (files.size() > 1) {
     if (Result<ranks::Job> loaded = ranks::load_job(files, request.load)) {
@@ -55,6 +54,13 @@ Result<Answer> run_report(const Request& request) {
       request.note("the ranks are not shown: " + loaded.error().message);
     }
   }
+  // The rank that is shown in detail: of a job the first, unless --rank picks another.
+  const bool first = job && !values.integer("rank");
+  std::optional<trace::Trace> picked;
+  if (!first) {
+    FORETRACE_TRY(picked, load_one(given.traces, request));
+  }
+  const trace::Trace& trace = first ? job->ranks.front().trace : *picked;
   if (!values.all("before").empty()) {
     FORETRACE_TRY(const std::vector<trace::Trace> old, load_recordings(values.all("before"), request, "--before"));
     compare::Options how;

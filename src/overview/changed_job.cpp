@@ -103,10 +103,10 @@ void find_meetings(ChangedJob& out, const whatif::JobModels& joined, const Purpo
 }  // namespace
 
 Result<ChangedJob> changed_job(const ranks::Job& job, std::optional<std::int64_t> number,
-                               const std::vector<std::string>& whatifs) {
+                               const std::vector<std::string>& whatifs, const std::vector<std::int64_t>& only) {
   FORETRACE_TRY(const std::vector<whatif::Use> uses, analysis::parse_uses(whatifs));
   FORETRACE_TRY(const analysis::RanksStep recorded, analysis::ranks_step(job, {.step = number}));
-  FORETRACE_TRY(const analysis::Baseline baseline, analysis::make_baseline(job, number, std::nullopt));
+  FORETRACE_TRY(const analysis::Baseline baseline, analysis::make_baseline(job, number, std::nullopt, only));
   FORETRACE_TRY_VOID(whatif::Predictor::check(baseline.model, !uses.empty()));
   FORETRACE_TRY(whatif::Model changed, whatif::apply_uses(baseline.model, uses));
   const std::shared_ptr<const whatif::JobModels> joined = changed.job;

@@ -113,4 +113,23 @@ void write_kind(JsonWriter& json, const ranks::JobKind& kind) {
   json.member_or_null("fabric", kind.fabric).member("absent", kind.absent);
 }
 
+std::string purpose_of(const analysis::RanksStep& step, const ranks::Rendezvous& meeting) {
+  const ranks::Collective& c = step.matching.collectives[meeting.collective];
+  const ranks::Parallelism purpose = step.kind.purpose(c.group, 1u << static_cast<std::uint32_t>(c.kind));
+  return fmt::format("{} {}", to_string(purpose), to_string(c.kind));
+}
+
+ranks::Intervals bubble_of(const ranks::Job& job, const analysis::RanksStep& step, const ranks::Traffic& traffic,
+                           std::uint32_t rank) {
+  const ranks::Clock& clock = step.clocks.clocks[rank];
+  const Ns base = job.ranks[rank].trace.base_time_ns;
+  ranks::Intervals out = traffic.bubble(rank);
+  for (auto& [from, to] : out) {
+    const Ns begin = clock.aligned(base + from) - step.graph.begin;
+    to = begin + (to - from);
+    from = begin;
+  }
+  return out;
+}
+
 }  // namespace foretrace::report

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "report/job_kind.hpp"
+
 namespace foretrace::report {
 namespace {
 
@@ -36,12 +38,36 @@ std::vector<Shown> shown_tasks(const ranks::JobGraph& job) {
   return out;
 }
 
+// By task: the place of the name that says what its collective is there for; 0 for all else.
+std::vector<std::uint64_t> purposes_of(const analysis::RanksStep& step, Names& names) {
+  std::vector<std::uint64_t> out(step.graph.graph.size(), 0);
+  for (const Rendezvous& meeting : step.graph.collectives) {
+    const std::uint64_t purpose = names.place(purpose_of(step, meeting));
+    if (meeting.hub.valid()) out[meeting.hub.index()] = purpose;
+    for (const Rendezvous::Part& p : meeting.parts) {
+      if (p.arrive.valid()) out[p.arrive.index()] = purpose;
+      if (p.tail.valid()) out[p.tail.index()] = purpose;
+    }
+  }
+  return out;
+}
+
 }  // namespace
+
+std::vector<ranks::Intervals> job_bubbles(const overview::JobOverview& job) {
+  const analysis::RanksStep& step = *job.step;
+  if (!step.kind.pipeline) return {};
+  const ranks::Traffic traffic(*job.job, step.matching, step.graph, step.order, nullptr);
+  std::vector<ranks::Intervals> out(job.job->ranks.size());
+  for (const ranks::RankPart& part : step.graph.ranks) out[part.rank] = bubble_of(*job.job, step, traffic, part.rank);
+  return out;
+}
 
 Columns job_columns(const overview::JobOverview& job, Names& names) {
   const analysis::RanksStep& step = *job.step;
   const Graph& g = step.graph.graph;
   const std::vector<Shown> shown = shown_tasks(step.graph);
+  const std::vector<std::uint64_t> purposes = purposes_of(step, names);
   std::vector<char> critical(g.size(), 0);
   for (const simulate::PathStep& one : step.path) critical[one.task] = 1;
   std::vector<std::uint64_t> places(g.strings.size(), UINT64_MAX);
@@ -64,7 +90,7 @@ Columns job_columns(const overview::JobOverview& job, Names& names) {
       const bool waiting = s.kind == TaskKind::kWait && graph::is_gpu(g.kind[t]);
       out.name.number(waiting ? waits : place(g.name[t]));
       out.layer.number(g.layer[t].valid() ? place(g.layers[g.layer[t].index()].name) : 0);
-      out.op.number(0);
+      out.op.number(purposes[t]);
       out.kind.number(static_cast<unsigned>(s.kind) | static_cast<unsigned>(g.phase[t]) << 4 |
                       (critical[t] != 0 ? 1U << 7 : 0U));
       out.why.number(static_cast<unsigned>(step.timeline.cause_kind[t]));

@@ -104,6 +104,19 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
+void write_bubbles(JsonWriter& json, const overview::JobOverview& job) {
+  const std::vector<ranks::Intervals> bubbles = job_bubbles(job);
+  std::vector<std::size_t> ranks;
+  for (std::size_t r = 0; r < bubbles.size(); ++r) {
+    if (!bubbles[r].empty()) ranks.push_back(r);
+  }
+  json.objects("bubbles", ranks, [&](std::size_t r) {
+    json.member("rank", job.job->ranks[r].rank).key("spans").begin_array();
+    for (const auto& [from, to] : bubbles[r]) json.value(from).value(to);
+    json.end_array();
+  });
+}
+
 }  // namespace
 
 Result<std::string> pack_timelines(const trace::Trace& trace, const std::vector<PackedTimeline>& timelines,
@@ -113,8 +126,10 @@ Result<std::string> pack_timelines(const trace::Trace& trace, const std::vector<
   std::string head, body;
   JsonWriter json(head, 0);
   json.begin_object().key("timelines").begin_array();
-  const auto add = [&](const std::string& title, const Graph& g, Ns step, const Columns& columns, const auto& rank_of) {
+  const auto add = [&](const std::string& title, const Graph& g, Ns step, const Columns& columns, const auto& rank_of,
+                       const auto& more) {
     json.begin_object().member("title", title).member("tasks", g.size()).member("step_ns", step);
+    more();
     json.key("lanes").begin_array();
     for (std::size_t l = 0; l < g.lanes.size(); ++l) {
       const graph::GraphLane& lane = g.lanes[l];
@@ -131,17 +146,20 @@ Result<std::string> pack_timelines(const trace::Trace& trace, const std::vector<
   };
   for (const PackedTimeline& timeline : timelines) {
     const Graph& g = timeline.step->graph;
-    add(timeline.title, g, timeline.measured ? g.traced : timeline.step->replayed(),
+    add(
+        timeline.title, g, timeline.measured ? g.traced : timeline.step->replayed(),
         columns_of(trace, timeline, names, details),
-        [](std::size_t) -> std::optional<std::int64_t> { return std::nullopt; });
+        [](std::size_t) -> std::optional<std::int64_t> { return std::nullopt; }, [] {});
   }
   if (job != nullptr) {
     const ranks::JobGraph& all = job->step->graph;
-    add("for all ranks, as traced, on one clock", all.graph, all.graph.traced, job_columns(*job, names),
+    add(
+        "for all ranks, as traced, on one clock", all.graph, all.graph.traced, job_columns(*job, names),
         [&](std::size_t lane) -> std::optional<std::int64_t> {
           const std::uint32_t rank = all.rank_of_lane[lane];
           return rank == kNone ? std::nullopt : std::optional(job->job->ranks[rank].rank);
-        });
+        },
+        [&] { write_bubbles(json, *job); });
   }
   json.end_array().member("job", job != nullptr).key("names").begin_array();
   for (const std::string* name : names.list()) json.value(*name);

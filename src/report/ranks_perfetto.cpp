@@ -13,6 +13,7 @@
 #include "ranks/group_traffic.hpp"
 #include "ranks/job_graph.hpp"
 #include "report/chrome_events.hpp"
+#include "report/job_kind.hpp"
 #include "report/json_writer.hpp"
 
 namespace foretrace::report {
@@ -85,9 +86,7 @@ class Writer {
   // "tp all-reduce", "pp send-recv"; of a kernel outside of any group that is known, its own name.
   std::string transfer_name(std::uint32_t t) {
     if (meeting_[t] == kNone) return name(t);
-    const ranks::Collective& c = s_.matching.collectives[s_.graph.collectives[meeting_[t]].collective];
-    const ranks::Parallelism purpose = s_.kind.purpose(c.group, 1u << static_cast<std::uint32_t>(c.kind));
-    return json_string(fmt::format("{} {}", to_string(purpose), to_string(c.kind)));
+    return json_string(purpose_of(s_, s_.graph.collectives[meeting_[t]]));
   }
   // "tp mesh_tp: ranks 0, 1"
   std::string lane_label(std::uint32_t lane) {
@@ -148,11 +147,8 @@ class Writer {
   // No compute kernel runs while a receive is under way.
   void bubble(const ranks::RankPart& part, std::uint32_t pid) {
     track(pid, kBubbleTrack + pid, fmt::format("bubble (stage {})", s_.kind.places[part.rank].stage));
-    const ranks::Clock& clock = s_.clocks.clocks[part.rank];
-    const Ns base = job_.ranks[part.rank].trace.base_time_ns;
-    for (const auto& [from, to] : traffic_.bubble(part.rank)) {
-      const Ns begin = clock.aligned(base + from) - s_.graph.begin;
-      slice("bubble", "\"bubble\"", pid, kBubbleTrack + pid, begin, to - from, part.begin.value);
+    for (const auto& [from, to] : bubble_of(job_, s_, traffic_, part.rank)) {
+      slice("bubble", "\"bubble\"", pid, kBubbleTrack + pid, from, to - from, part.begin.value);
     }
   }
 

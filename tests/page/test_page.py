@@ -360,41 +360,6 @@ class PageTest(unittest.TestCase):
         self.assertRegex(page.run("document.querySelector('#compare h1').textContent"), "^No difference")
         page.close()
 
-    def test_ranks_of_a_job(self):
-        folder = Path(self.folder.name) / "job"
-        folder.mkdir(exist_ok=True)
-        page = self.browser.open(report(folder, ROOT / "examples" / "resnet50-ddp"))
-        self.assertEqual(page.problems, [])
-        titles = page.run("[...document.querySelectorAll('#ranks h2, #ranks h3')].map(h => h.textContent)")
-        self.assertIn("Groups that communicate", titles)
-        self.assertIn("What changes of all ranks give", titles)
-        # ranks, changes of the job, ranks without the profiler, groups, collectives
-        self.assertEqual(page.run("document.querySelectorAll('#ranks table').length"), 5)
-        groups = page.run("window.foretrace.job.v.panels[0].rows.filter(r => r.group).map(r => r.group.split(':')[0])")
-        self.assertEqual(groups, ["rank 0", "rank 1", "between the ranks"])
-        page.close()
-
-    def test_who_waits_for_whom(self):
-        folder = Path(self.folder.name) / "slowed"
-        folder.mkdir(exist_ok=True)
-        slowed = ROOT / "data" / "h200-ranks" / "slowed"
-        page = self.browser.open(report(folder, *(slowed / f"resnet18.launch.r{rank}.json.zst" for rank in (0, 1))))
-        self.assertIn("Rank 1, late launch: costs the step", page.run("document.querySelector('#ranks').textContent"))
-        lanes = "window.foretrace.job.v.panels[0].rows.filter(r => r.lane).length"
-        before = page.run(lanes)
-        page.run("[...document.querySelectorAll('#ranks button')].find(b => b.textContent === 'CPU threads').click()")
-        self.assertGreater(page.run(lanes), before)
-        # The longest wait of rank 0 is for rank 1.
-        page.run("window.foretrace.job.search('waits for other ranks')")
-        page.run("""(() => { const { v, pick } = window.foretrace.job, line = v.lines[0];
-          const longest = line.length.reduce((best, ns, t) => (line.kind[t] & 15) === 3 && ns > (line.length[best] || 0) ? t : best, -1);
-          pick({ l: 0, t: longest }); })()""")
-        picked = page.run("document.getElementById('job-picked').textContent")
-        self.assertIn("rank0", picked.replace(" ", ""))
-        self.assertIn("rank 1, which came last", picked)
-        self.assertEqual(page.problems, [])
-        page.close()
-
 
 if __name__ == "__main__":
     if chromium() is None:

@@ -1,11 +1,12 @@
-// sweep_trace TRACE…: loads each trace once, builds every step's graph and tries every what-if on the median step, alone and
-// behind another. Prints what it is about to do, so that whoever sees it crash knows where, and one line per finding:
+// sweep_trace TRACE…, sweep_trace --job TRACE…: loads each trace once, builds every step's graph and tries every what-if on the median
+// step, alone and behind another. Prints what it is about to do, so that whoever sees it crash knows where, and one line per finding:
 //
 //   finding: TRACE: WHATIF: what is wrong
 //
 // Findings are what no input may cause: an unsound graph, a prediction without a length, a band that leaves it out, a reason
 // that is none. `scripts/sweep` runs it over all traces and judges what it says. --no-stacks leaves out what-ifs behind others;
-// --stacks-of N tries every Nth of them, others on every trace, so that many traces try them all between them.
+// --stacks-of N tries every Nth of them, others on every trace, so that many traces try them all between them. --job: the traces are
+// the ranks of one job, asked together.
 // --reasons: also, for every reason why a what-if declined, how often it was given and the first that gave it:
 //
 //   reason: TRACE: COUNT: WHATIF: why
@@ -19,6 +20,7 @@
 #include <map>
 
 #include "foretrace/graph/graph.hpp"
+#include "foretrace/ranks/job.hpp"
 #include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/trace/trace.hpp"
@@ -57,7 +59,23 @@ class Sweep {
     }
     graphs(*trace);
     doing("baseline");
-    Result<analysis::Baseline> baseline = analysis::make_baseline(*trace, std::nullopt, std::nullopt);
+    return ask(analysis::make_baseline(*trace, std::nullopt, std::nullopt));
+  }
+
+  int run_job(const std::vector<std::string>& files) {
+    doing("load");
+    const Result<ranks::Job> job = ranks::load_job(files);
+    if (!job) {
+      fmt::print("unreadable: {}: {}\n", path_, job.error().message);
+      return 0;
+    }
+    doing("baseline");
+    return ask(analysis::make_baseline(*job, std::nullopt, std::nullopt));
+  }
+
+ private:
+  // Every what-if alone, and behind others.
+  int ask(const Result<analysis::Baseline>& baseline) {
     if (!baseline) {
       if (baseline.error().code != ErrorCode::kDeclined) finding("baseline", baseline.error().message);
       fmt::print("declined: {}: {}\n", path_, baseline.error().message);
@@ -93,7 +111,6 @@ class Sweep {
     return findings_;
   }
 
- private:
   [[nodiscard]] std::string file_name() const { return path_.substr(path_.rfind('/') + 1); }
   void doing(const std::string& what) {
     fmt::print(stderr, "at: {}: {}\n", path_, what);
@@ -162,6 +179,9 @@ int main(int argc, char** argv) {
       options.stacks_of = static_cast<unsigned>(std::max(1, std::atoi(argv[++i])));
     } else if (std::strcmp(argv[i], "--reasons") == 0) {
       options.reasons = true;
+    } else if (std::strcmp(argv[i], "--job") == 0 && i + 1 < argc) {
+      const std::vector<std::string> files(argv + i + 1, argv + argc);
+      return Sweep(files.front(), options).run_job(files) == 0 ? 0 : 1;
     } else {
       findings += Sweep(argv[i], options).run();
     }

@@ -95,7 +95,7 @@ Result<ExportableStep> exportable_step(const trace::Trace& trace, const trace::S
                                        std::optional<std::int64_t> step = {},
                                        const std::vector<std::string>& whatifs = {});
 
-/// The step of a job with what-ifs made on every rank, simulated together.
+/// The step of a job with what-ifs made on its ranks, simulated together.
 struct ChangedJob {
   analysis::ReplayedStep step;  ///< of all ranks
   struct Rank {
@@ -116,8 +116,8 @@ struct ChangedJob {
   std::vector<Meeting> meetings;
   bool pipeline = false;
 };
-/// Declined as predictions of a job are.
+/// `only`: the ranks that change; none: all. Declined as predictions of a job are.
 Result<ChangedJob> changed_job(const ranks::Job& job, std::optional<std::int64_t> step,
-                               const std::vector<std::string>& whatifs);
+                               const std::vector<std::string>& whatifs, const std::vector<std::int64_t>& only = {});
 
 }  // namespace foretrace::overview

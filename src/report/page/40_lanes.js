@@ -28,11 +28,17 @@ function lanesOf(line, job, cpu) {
   for (const r of job.ranks) {
     const own = there.filter(lane => lane.rank === r.rank && (lane.kind === LANE.gpu || cpu));
     if (!own.length) continue;
-    out.push({ group: `rank ${r.rank}: waits ${ms(r.wait_ms)} ms${late.has(r.rank) ? `; straggler, ${late.get(r.rank)}` : ""}`, late: late.has(r.rank) }, ...own.map(lane => ({ lane })));
+    const bubble = line.bubbles?.find(b => b.rank === r.rank);
+    out.push({ group: `rank ${r.rank}: waits ${ms(r.wait_ms)} ms${late.has(r.rank) ? `; straggler, ${late.get(r.rank)}` : ""}`, late: late.has(r.rank) }, ...(bubble ? [{ name: "bubble", spans: bubble.spans }] : []), ...own.map(lane => ({ lane })));
   }
   const between = there.filter(lane => lane.kind === LANE.network);
   return between.length ? [...out, { group: "between the ranks" }, ...between.map(lane => ({ lane, name: `group ${lane.name}` }))] : out;
 }
+
+// What the process groups of a job are there for ("dp", "tp"): each has a colour, which its collectives have on all ranks.
+const purposesOf = job => [...new Set((job.groups || []).map(group => group.kind))].filter(Boolean);
+const GROUP_COLOURS = 6;
+const groupColour = place => `group-${place % GROUP_COLOURS}`;
 
 // Where the name of a lane and its tasks are drawn: names to the left of the tasks where there is room, else above them.
 const nameBox = (v, row) => v.gutter ? { x: 6, y: row.y, width: v.gutter - 14, height: row.height } : { x: 6, y: row.y, width: v.canvas.clientWidth - 12, height: NAME };

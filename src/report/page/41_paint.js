@@ -2,7 +2,7 @@
 
 function paletteOf() {
   const style = getComputedStyle(document.documentElement), get = name => style.getPropertyValue(`--${name}`).trim();
-  return { ...Object.fromEntries(["ink", "soft", "paper", "card", "line", "good", "bad", "accent", "wait"].map(name => [name, get(name)])), phases: phases.map(get) };
+  return { ...Object.fromEntries(["ink", "soft", "paper", "card", "line", "good", "bad", "accent", "wait"].map(name => [name, get(name)])), phases: phases.map(get), groups: Array.from({ length: GROUP_COLOURS }, (_, i) => get(groupColour(i))) };
 }
 
 // As much of a text as fits, or nothing.
@@ -27,7 +27,7 @@ function paintView(v) {
     for (const row of panel.rows) {
       const y = row.y - v.top;
       if (y > height || y + row.height < 0) continue;
-      if (row.group) groupTitle(v, c, row, y, width); else lanePaint(v, c, panel, row, y, x, width);
+      if (row.group) groupTitle(v, c, row, y, width); else if (row.spans) spansPaint(v, c, panel, row, y, x); else lanePaint(v, c, panel, row, y, x, width);
     }
     if (v.job) waits(v, c, panel, x, width);
     if (v.picked && v.picked.l === panel.l) chain(v, c, panel, x);
@@ -85,7 +85,9 @@ function groupTitle(v, c, row, y, width) {
 function fillOf(v, panel, t) {
   const kind = panel.line.kind[t];
   if (v.changed) return v.changeOf(panel.l, t);
-  return (kind & 15) === 3 ? v.colour.wait : v.colour.phases[kind >> 4 & 7];
+  if ((kind & 15) === 3) return v.colour.wait;
+  const purpose = v.job && (kind & 15) === 7 ? v.purposes.indexOf(v.head.names[panel.line.op[t]].split(" ")[0]) : -1;
+  return purpose < 0 ? v.colour.phases[kind >> 4 & 7] : v.colour.groups[purpose % GROUP_COLOURS];
 }
 function lanePaint(v, c, panel, row, y, x, width) {
   const { line } = panel, { lane } = row, count = lane.end - lane.begin, side = v.gutter, box = barBox(v, row), top = box.y - v.top, tall = box.height;
@@ -122,11 +124,24 @@ function lanePaint(v, c, panel, row, y, x, width) {
     ++i;
   }
   c.globalAlpha = 1;
+  laneName(v, c, row, y);
+}
+function laneName(v, c, row, y) {
   const name = nameBox(v, row);
   c.fillStyle = v.colour.paper;
-  if (side) c.fillRect(0, y, side - 2, row.height);
+  if (v.gutter) c.fillRect(0, y, v.gutter - 2, row.height);
   c.fillStyle = v.colour.soft;
-  c.fillText(fitted(c, row.name || lane.name, name.width), name.x, name.y - v.top + name.height / 2 + 0.5);
+  c.fillText(fitted(c, row.name || row.lane.name, name.width), name.x, name.y - v.top + name.height / 2 + 0.5);
+}
+// Spans of time that are no tasks: begin and end in turn.
+function spansPaint(v, c, panel, row, y, x) {
+  const box = barBox(v, row);
+  c.fillStyle = v.colour.wait;
+  for (let i = 0; i < row.spans.length; i += 2) {
+    const from = Math.max(v.gutter, x(row.spans[i])), to = x(row.spans[i + 1]);
+    if (to > from) c.fillRect(from, box.y - v.top, Math.max(1, to - from), box.height);
+  }
+  laneName(v, c, row, y);
 }
 const middleOf = (v, panel, lane) => {
   const row = panel.rows.find(r => r.lane === lane);

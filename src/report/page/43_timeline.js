@@ -1,7 +1,7 @@
 // A timeline in a node: its tools, the canvas, what is selected below it. `job`: the ranks it is of. Panels zoom together, or each for itself.
 // Returns what fills it: load(head, lines).
 function timelineView(node, { id, label, job = null }) {
-  const v = { job, head: null, lines: [], lengths: [], panels: [], top: 0, tall: 0, gutter: 0, linked: true, cpu: false, critical: false, changed: false, picked: null, matches: null, colour: {}, canvas: null };
+  const v = { job, purposes: job ? purposesOf(job) : [], head: null, lines: [], lengths: [], panels: [], top: 0, tall: 0, gutter: 0, linked: true, cpu: false, critical: false, changed: false, picked: null, matches: null, colour: {}, canvas: null };
   const box = el("input", { type: "search", placeholder: "kernel, operation or layer", "aria-label": `search ${label}` }), found = el("span", { class: "note", role: "status" });
   const toggle = (key, name, title, after = draw) => el("button", { class: "tool", type: "button", title, "aria-pressed": String(v[key]), on: { click: event => { v[key] = !v[key]; event.target.setAttribute("aria-pressed", String(v[key])); after(); } } }, name);
   const canvas = v.canvas = el("canvas", { tabindex: 0, role: "img", "aria-label": `${label}; arrow keys move, plus and minus zoom, Enter selects the task in the middle` });
@@ -9,7 +9,8 @@ function timelineView(node, { id, label, job = null }) {
   const link = toggle("linked", "zoom together", "one axis for both timelines, or one each", relink), changed = toggle("changed", "what changed", "green is shorter, red longer or removed, blue new"), cpu = toggle("cpu", "CPU threads", "show the threads of every rank", () => { layout(); draw(); });
   link.hidden = changed.hidden = cpu.hidden = true;
   node.append(el("div", { class: "tools" }, box, found, press("−", "zoom out", () => zoom(0.5)), press("+", "zoom in", () => zoom(2)), press("whole step", "show everything", () => whole()), toggle("critical", "critical path", "only what the step's length depends on"), changed, link, cpu),
-    legend([...phases.map(p => [phaseColour[p], p]), ...(job ? [["var(--wait)", "waits for other ranks"]] : [])]), stage, picked);
+    legend([...phases.filter(p => p !== "communication" || !v.purposes.length).map(p => [phaseColour[p], p]), ...v.purposes.map((p, i) => [`var(--${groupColour(i)})`, `${p} communication`]),
+      ...(job ? [["var(--wait)", job.pipeline ? "waits for other ranks, bubble" : "waits for other ranks"]] : [])]), stage, picked);
   let pending = false, current = null, drag = null, wanted = "", hits = [], place = -1;
 
   v.inner = () => Math.max(50, canvas.clientWidth - v.gutter);
@@ -29,7 +30,7 @@ function timelineView(node, { id, label, job = null }) {
         row.y = y;
         row.height = row.group ? GROUP : narrow ? NAME + BAR : BAR;
         y += row.height;
-        if (row.lane) widest = Math.max(widest, c.measureText(row.name || row.lane.name).width);
+        if (!row.group) widest = Math.max(widest, c.measureText(row.name || row.lane.name).width);
       }
       y += 10;
       panel.end = y;

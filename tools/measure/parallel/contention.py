@@ -231,7 +231,7 @@ def table(session: Session, out: Path, label: str) -> None:
             ms = statistics.median(session.time_of(run, 8 if mib <= 2 else 3) for _ in range(3))
             if dist.get_rank() == 0:
                 each = mib / dist.get_world_size() if name == "all_gather" else mib  # as foretrace reads it: a rank's input
-                row = {"tag": "inside", "label": label, "coll": name, "mb": each, "mib": mib, "ms": ms}
+                row = {"tag": label, "coll": name, "mb": each, "mib": mib, "ms": ms}
                 if ctas := os.environ.get("NCCL_MAX_CTAS"):
                     row["channels"] = int(ctas)
                 keep(out / "collectives.jsonl", row | about(session.device))
