@@ -1,5 +1,6 @@
 """The accuracy suite's own arithmetic: variants, errors of quiet and noisy rows, limits, Daydream's simulation."""
 
+import argparse
 import json
 import sys
 import tempfile
@@ -10,11 +11,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import accuracy
 import daydream
 import expectation
+import first_predictions
 import fit_bands
 import fitted
 import gates
 import job_rows
 import measured_table
+import plan_accuracy
 import scale_accuracy
 import track_record
 import truth
@@ -285,6 +288,48 @@ class JobRows(unittest.TestCase):
     def test_ranks_wait_for_each_other(self):
         ranks = [{"p10_ms": 9, "median_ms": 10, "p90_ms": 11, "peak_bytes": 5}, {"p10_ms": 9, "median_ms": 12, "p90_ms": 13, "peak_bytes": 7}]
         self.assertEqual(job_rows.step_of(ranks), job_rows.Step(9, 11, 12, 7))
+
+
+class PlanAccuracy(unittest.TestCase):
+    def test_steps_over_fewer_channels_are_another_network(self):
+        rows = [{"model": "m", "world": 2, "case": "ddp", "tag": "inside", "rank": r, "median_ms": 1.0, **more} for r in (0, 1)
+                for more in ({}, {"max_ctas": "4"}, {"max_ctas": "1"})]
+        (key, mine), = plan_accuracy.jobs(rows).items()
+        self.assertEqual((key, len(mine)), (("m", 2, "ddp", "inside"), 4))
+
+    def test_a_case_is_a_change_and_a_scheme(self):
+        def names(case):
+            return [use.split(":")[0] for use in plan_accuracy.uses_of(case)]
+
+        self.assertEqual(names("tp2dp/ckpt"), ["checkpoint", "tp", "ddp"])
+        self.assertEqual(names("ddp/bucket5"), ["bucket"])
+        self.assertEqual((names("ddp/eager"), names("pp4"), names("pp4/bs2")), ([], [], []))
+
+
+class Schemes(unittest.TestCase):
+    def test_models_that_nothing_was_fitted_on_are_shown_apart(self):
+        found = [scale_accuracy.Compared("ddp", "resnet50", 0.1, 0.2, True), scale_accuracy.Compared("ddp", "vgg16", 0.3, 0.4, False),
+                 scale_accuracy.Compared("topk", "bert_base", 0.5, 0.6, False)]
+        lines = {cells[0]: cells[1:] for cells in ([c.strip() for c in line.strip("|").split("|")] for line in scale_accuracy.summary(found))}
+        self.assertEqual(lines["all"], ["3", "30.0", "50.0", "40.0", "60.0", "1 of 3"])
+        self.assertEqual(lines["all, models nothing was fitted on"], ["1", "30.0", "30.0", "40.0", "40.0", "0 of 1"])
+
+
+class FirstPredictions(unittest.TestCase):
+    def test_a_row_is_found_again_by_its_network_and_what_was_measured(self):
+        errors = {("resnet50 2 ddp 72.7", "one GPU"): 0.6, ("resnet50 2 ddp 82.1", "sockets"): -1.9, ("f m amp", ""): 3.0}
+        first = track_record.First("resnet50 2 ddp", "one GPU", ("ddp",), 5.0, 72.68)
+        self.assertEqual(first_predictions.today(first, errors), 0.6)
+        self.assertIsNone(first_predictions.today(track_record.First("resnet50 2 ddp", "sockets", ("ddp",), 5.0, 79.1), errors))
+        self.assertEqual(first_predictions.today(track_record.First("f m amp", "", ("amp",), 5.0, 10.0), errors), 3.0)
+
+    def test_what_was_declined_is_wrong_altogether(self):
+        said = first_predictions.line("f m amp", "", ["amp"], 10.0, {"declined": "no"}, 100.0)
+        self.assertEqual((said["first_ms"], said["error_pct"], said["to_median_pct"]), ("", "+100.0", "+100.0"))
+
+    def test_the_tables_say_what_was_kept(self):
+        options = argparse.Namespace(write=False)
+        self.assertEqual(fitted.stale(first_predictions.files(options)), [])
 
 
 class MeasuredTable(unittest.TestCase):
