@@ -3,11 +3,6 @@
 from pathlib import Path
 from statistics import mean
 
-# Nothing to measure: the answer is the definition.
-BY_DEFINITION = {"duration", "cpu", "bandwidth"}
-# Steps of several workers have their own tool and page: tools/scale_accuracy.py, docs/internals/scale.md.
-IN_SCALE = {"ddp", "bucket", "fsdp", "compress-gradients", "blueconnect", "ps", "horovod", "zero1", "zero2", "zero3"}
-
 
 def aligned(head: list[str], rows: list[list[str]]) -> list[str]:
     """A Markdown table, first column to the left, with columns of equal width."""
@@ -129,18 +124,6 @@ def daydream_table(results: list) -> list[str]:
     return aligned(["what if", "rows", "Daydream's rules % mean / max", "with queues and profiler dealt with", "foretrace"], rows) if rows else []
 
 
-def validation_table(whatifs: list[dict], groups: dict) -> list[str]:
-    rows = []
-    for w in whatifs:
-        mine = [r for rs in groups.values() for r in rs if w["name"] in {u.split(":")[0] for u in r.uses}]
-        alone = [r for r in mine if len(r.uses) == 1]
-        models = len({r.row.network for r in mine})  # as `foretrace list whatifs` counts them
-        state = "by definition" if w["name"] in BY_DEFINITION else "rows in scale.md" if w["name"] in IN_SCALE else f"{len(alone)} rows alone, {len(mine) - len(alone)} combined, {models} models" \
-            if mine else "not validated"
-        rows.append([w["name"], state, "yes" if w["validated"] else "no"])
-    return aligned(["what if", "measured", "says validated"], rows)
-
-
 def signed(value: float | None) -> str:
     return "–" if value is None else f"{value:+.1f}"
 
@@ -167,7 +150,7 @@ def worst(results: list, count: int) -> list[str]:
     return out
 
 
-def page(results: list, groups: dict, figures, whatifs: list[dict], not_validated: list[str], in_sample: list) -> list[str]:
+def page(results: list, groups: dict, figures, in_sample: list) -> list[str]:
     folders = sorted({r.folder for r in results})
     out = [f"{len(results)} rows, {len({(r.folder, r.row.model) for r in results})} models and batches of {', '.join(folders)}.", "",
            *summary(groups, figures), "", *slow_downs(results), "", "### Short of what is wanted", "",
@@ -177,9 +160,6 @@ def page(results: list, groups: dict, figures, whatifs: list[dict], not_validate
            + (", but in the last two columns." if in_sample else "."), "", *band_table(results, in_sample)]
     if printed := daydream_table(results):
         out += ["", "### Daydream's printed rules", "", *printed]
-    out += ["", "### What has been measured", "", *validation_table(whatifs, groups)]
-    if open_ones := [n for n in not_validated if n not in BY_DEFINITION | IN_SCALE]:
-        out += ["", "Not validated: " + ", ".join(open_ones) + "."]
     return out
 
 

@@ -95,9 +95,11 @@ def judge(program: Path, job: str, traces: list[Path], rows: list[dict]) -> list
     return bad
 
 
-def options_and_folders(about: str | None, limits: bool = False) -> tuple[argparse.Namespace, list[Path]]:
-    """What was asked for, and the folders of recorded jobs; ends with 77 (skipped) where there are none."""
+def options_and_folders(about: str | None, limits: bool = False, update_docs: bool = False) -> tuple[argparse.Namespace, list[Path]]:
+    """What was asked for, and the folders of recorded jobs; ends with 77 (skipped) where there are none. `update_docs`: the tool has that option."""
     arguments = parser(about, limits=limits)
+    if update_docs:
+        arguments.add_argument("--update-docs", action="store_true", help="write the rows into the page that documents them")
     arguments.add_argument("folders", nargs="*", type=Path)
     options = arguments.parse_args()
     if options.folders:

@@ -4,22 +4,29 @@ after a change, from the traces alone and with the measured step of today. `--ga
 anything is worse than tools/job_limits.json (by folders), or has no limit there.
 
     tools/job_predictions.py [--gate] [FOLDER…]      jobs in $FORETRACE_TRUTH/h200-parallel, or in these folders
+    tools/job_predictions.py --update-docs           changes of every job at hand, into docs/internals/appendix-jobs.md
 
 A job is the traces `<model>.<tag>.<case>.w<world>.r<rank>.json.gz` of a folder with `truth.jsonl` (or `rows.jsonl`), whose rows are the steps of
 each rank without the profiler; `<case>/bs2` and the like are the same job after a change, in any of the folders. Rows with fewer channels
-(`max_ctas`) are the same job on slower links: `bandwidth` by what collectives of both were measured to take (`collectives.jsonl`). A row whose
+(`max_ctas`) are the same job on slower links: `bandwidth` by what collectives of both were measured to take (`collectives.jsonl`). Traces in
+a folder `slowed` are jobs with a rank slowed down on purpose, which `no-straggler` makes the same job without that (case `slow-none`). A row whose
 10th and 90th percentile are more than 5 % apart counts by its distance to the two; the distance to its median is printed next to it. Without
 such a folder there is nothing to judge (exit code 77).
 """
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
+import fitted
 import gates
+import job_rows
+import track_record
 from gates import ask, verdict
 from job_accuracy import NO_JOB, jobs_in, options_and_folders
+from job_rows import JobRow, Step
 from truth import ROOT, json_lines
 
 QUIET = 0.05  # of the median: rows that vary less count by their median
@@ -52,14 +59,14 @@ class Rows:
     def __init__(self, folders: list[Path]):
         self.of = {f: [r for name in ("truth.jsonl", "rows.jsonl") for r in lines_of(f / name) if "median_ms" in r] for f in folders}
 
-    def measured(self, job: str, case: str, first: Path, channels: str = USUAL_CHANNELS) -> dict[str, float] | None:
-        """Means over the ranks, and the highest peak; of the job's own folder where that has the case."""
+    def measured(self, job: str, case: str, first: Path, channels: str = USUAL_CHANNELS) -> dict | None:
+        """Means over the ranks, the highest peak, and the folder; of the job's own folder where that has the case."""
         model, tag, _, world = job.split(".")
         for folder in sorted(self.of, key=lambda f: f != first):
             mine = [r for r in self.of[folder] if (r["model"], r["tag"], r["case"], f"w{r['world']}") == (model, tag, case, world)
                     and channels_of(r) == channels]
             if mine:
-                return {name: mean(r[name] for r in mine) for name in ("median_ms", "p10_ms", "p90_ms")} | {"peak": max(r["peak_bytes"] for r in mine)}
+                return {name: mean(r[name] for r in mine) for name in ("median_ms", "p10_ms", "p90_ms")} | {"peak": max(r["peak_bytes"] for r in mine), "folder": folder}
         return None
 
     def cases(self, job: str) -> set[str]:
@@ -102,7 +109,7 @@ def slower_links(folders: list[Path], job: str) -> dict[str, str]:
     return {c: f"bandwidth:x={mean(ms[USUAL_CHANNELS]) / mean(v):.3f}" for c, v in ms.items() if c != USUAL_CHANNELS}
 
 
-def off_pct(ms: float, row: dict[str, float]) -> tuple[float, float]:
+def off_pct(ms: float, row: dict) -> tuple[float, float]:
     """The error that counts, and the distance to the median."""
     to_median = 100 * (ms / row["median_ms"] - 1)
     if row["p90_ms"] - row["p10_ms"] <= QUIET * row["median_ms"]:
@@ -111,7 +118,7 @@ def off_pct(ms: float, row: dict[str, float]) -> tuple[float, float]:
     return 100 * (ms - nearest) / row["median_ms"], to_median
 
 
-def shown(what: str, ms: float, row: dict[str, float]) -> float:
+def shown(what: str, ms: float, row: dict) -> float:
     off, to_median = off_pct(ms, row)
     print(f"{what:40} {ms:7.2f} ms, measured {row['median_ms']:7.2f} [{row['p10_ms']:.1f}, {row['p90_ms']:.1f}]: {off:+6.2f} % "
           f"({to_median:+.2f} % to the median)")
@@ -150,9 +157,32 @@ def judged(folders: list[Path], errors: dict[str, list[float]], promises: dict[s
     return bad + gates.vanished(here, reached, held.get(here, {}))
 
 
+def job_row(folder: Path, job: str, case: str, whatif: str, row: dict, prediction: dict) -> JobRow:
+    model, tag, _, world = job.split(".")
+    step = Step(row["p10_ms"], row["median_ms"], row["p90_ms"], row.get("peak"))
+    outside = next((f for f in (folder, row.get("folder", folder)) if job_rows.outside(f)), folder)  # what one needs besides the repository
+    return JobRow(outside, model, int(world.removeprefix("w")), case, (whatif.split(":")[0],), tag, step, prediction)
+
+
+def slowed_jobs(program: Path, folder: Path) -> Iterator[JobRow]:
+    """Jobs with a slowed rank, against the same job without."""
+    unslowed = {(r["model"], r["world"]): r for r in lines_of(folder / "truth.jsonl") if r["case"] == "slow-none" and r["rank"] == 0}
+    for first in sorted((folder / "slowed").glob("*.r0.json.zst")):
+        model, slowed, *_ = first.name.split(".")
+        traces = sorted(folder.glob(f"slowed/{model}.{slowed}.r*.json.zst"))
+        row = unslowed[model, len(traces)]
+        for prediction in ask(program, "whatif", *map(str, traces), "no-straggler").get("predictions", []):
+            shown(f"{model} slow-{slowed} no-straggler", prediction["ms"], row)
+            job = f"{model}.{row['tag']}.ddp.w{row['world']}"
+            yield job_row(folder, job, f"slow-{slowed} → slow-none", "no-straggler", row, prediction)
+
+
 def main() -> int:
-    options, folders = options_and_folders(__doc__, limits=True)
+    options, folders = options_and_folders(__doc__, limits=True, update_docs=True)
+    if options.update_docs:
+        folders = options.folders or [*job_rows.truth_folder("h200-parallel"), *(ROOT / "data" / name for name in ("h200-jobs", "h200-ranks"))]
     rows = Rows(folders)
+    table: list[JobRow] = []
     bad: list[str] = []
     steps: list[float] = []
     changes: list[float] = []
@@ -164,12 +194,15 @@ def main() -> int:
         for job, traces in jobs_in(folder).items():
             cases = rows.cases(job)
             case = case_of(job, cases)
-            if case.split("/")[0] in NO_JOB or not (today := rows.measured(job, case, folder)):
+            whole = job.endswith(f".w{len(traces)}")  # not one rank of several
+            if not whole or case.split("/")[0] in NO_JOB or not (today := rows.measured(job, case, folder)):
                 continue
             asked = {w: row for w, c in changes_of(case, cases).items() if (row := rows.measured(job, c, folder))}
+            becomes = changes_of(case, cases)
             for channels, whatif in slower_links(folders, job).items():
                 if row := rows.measured(job, case, folder, channels):
                     asked[whatif] = row
+                    becomes[whatif] = f"{case} over {channels} of {USUAL_CHANNELS} channels"
             answer = ask(options.program, "whatif", *map(str, traces), *(asked or ["bandwidth:x=2"]))
             if "error" in answer:
                 bad.append(f"{job}: {answer['error']}")
@@ -181,6 +214,7 @@ def main() -> int:
                     bad.append(f"{job} {whatif}: {prediction['declined']}")
                     print(f"  {whatif}: declined: {prediction['declined']}")
                     continue
+                table.append(job_row(folder, job, f"{case} → {becomes[whatif]}", whatif, row, prediction))
                 again = whatif.startswith(RESCHEDULED)
                 (schedules if again else changes).append(shown(f"  {whatif}", prediction["ms"], row))
                 if not prediction.get("peak_bytes"):
@@ -192,6 +226,10 @@ def main() -> int:
                 answer = ask(options.program, "whatif", *map(str, traces), *asked, "--measured-ms", f"{today['median_ms']:.3f}")
                 known += [shown(f"  {w}, today measured", p["ms"], asked[w]) for w, p in zip(asked, answer["predictions"], strict=False)
                           if "ms" in p and not w.startswith(RESCHEDULED)]
+        table += slowed_jobs(options.program, folder)
+    if options.update_docs:
+        job_rows.write("all", table)
+        fitted.keep(track_record.files(), check=False)
     errors = {"steps without the profiler": steps, "changes": changes, "changes from a measured step": known, "memory of changes": peaks,
               "other schedules": schedules, "memory of other schedules": schedule_peaks}
     promises = dict(zip(errors, (STEP, CHANGED, MEASURED, MEMORY), strict=False))

@@ -1,41 +1,46 @@
 #!/usr/bin/env python3
 """Parallel jobs predicted from the trace of one GPU, against measured ones: step and peak memory of the fullest rank.
 
-    tools/plan_accuracy.py [FOLDER] [--collectives FILE] [--measured] [--case NAME]
+    tools/plan_accuracy.py [FOLDER…] [--collectives FILE] [--measured] [--case NAME] [--update-docs] [--gate]
 
-FOLDER (default: $FORETRACE_TRUTH/h200-parallel) holds rows by rank in `truth*.jsonl`, traces `<model>.<tag>.solo.w<world>.r0.json.gz` of
-ranks that run side by side without communication, and `collectives.jsonl` unless another file is named. A row counts by its distance to the
-median; where its p90 - p10 exceeds 5 % of that, by its distance to [p10, p90]. With --measured the predictions also know the step of the
-ranks side by side as it was measured without the profiler. Without such a folder there is nothing to judge (exit code 77).
+A FOLDER (default: data/h200-parallel, data/h200-jobs and $FORETRACE_TRUTH/h200-parallel) holds rows by rank in `truth*.jsonl` or `rows.jsonl`.
+Traces `<model>.<tag>.solo.w<world>.r0.json.gz` of ranks that run side by side without communication, and the `collectives.jsonl` of their
+session, are in one of the folders. A row counts by its distance to the median; where its p90 - p10 exceeds 5 % of that, by its distance to [p10, p90]. With
+--measured the predictions also know the step of the ranks side by side as it was measured without the profiler. --update-docs writes the rows
+into docs/internals/appendix-jobs.md. --gate: no folder may get worse than tools/plan_limits.json allows, and no row may vanish.
 """
 
-import argparse
-import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean
 
-from gates import FORETRACE, ask
-from truth import json_lines
+import fitted
+import gates
+import job_rows
+import track_record
+from gates import ask
+from job_rows import USUAL_CHANNELS, JobRow, channels_of, rows_of, step_of, truth_folder
+from truth import ROOT, json_lines
 
-QUIET_PCT = 5.0  # a row whose p90 - p10 is below this counts by its median
+LIMITS = Path(__file__).with_name("plan_limits.json")
+SLACK = 0.5  # percent
+DATA = ("h200-parallel", "h200-jobs")
 FSDP = "param_dtype=bf16,reduce_dtype=fp32,{n}"
 # What a case is, as what-ifs on the trace of one GPU; {w}: ranks, {h}: half of them, {n}: the network's parameters.
-CASES: list[tuple[str, list[str]]] = [
-    ("ddp", ["ddp:workers={w},{n}"]),
-    ("ddp/bs2", ["batch:x=2", "ddp:workers={w},{n}"]),
-    ("ddp/ckpt", ["checkpoint", "ddp:workers={w},{n}"]),
-    ("fsdp", ["fsdp:workers={w}," + FSDP]),
-    ("fsdp/ckpt", ["checkpoint", "fsdp:workers={w}," + FSDP]),
-    ("tp", ["tp:size={w},vocab=replicated,{n}"]),
-    ("tp/bs2", ["batch:x=2", "tp:size={w},vocab=replicated,{n}"]),
-    ("tp/ckpt", ["checkpoint", "tp:size={w},vocab=replicated,{n}"]),
-    ("tp2dp", ["tp:size=2,vocab=replicated,{n}", "ddp:workers={h},{n}"]),
-    ("tp2fsdp", ["tp:size=2,vocab=replicated,{n}", "fsdp:workers={h}," + FSDP]),
-    ("cp", ["cp:size={w},kind=ulysses,reduce=0,{n}"]),
-    ("ep", ["ep:size={w},reduce=0,{n}"]),
-]
+CASES: dict[str, list[str]] = {
+    "ddp": ["ddp:workers={w},{n}"],
+    "fsdp": ["fsdp:workers={w}," + FSDP],
+    "tp": ["tp:size={w},vocab=replicated,{n}"],
+    "tp2dp": ["tp:size=2,vocab=replicated,{n}", "ddp:workers={h},{n}"],
+    "tp2fsdp": ["tp:size=2,vocab=replicated,{n}", "fsdp:workers={h}," + FSDP],
+    "cp": ["cp:size={w},kind=ulysses,reduce=0,{n}"],
+    "ep": ["ep:size={w},reduce=0,{n}"],
+    "ddp/bucket5": ["bucket:mb=5,workers={w},{n}"],
+    "ddp/bucket100": ["bucket:mb=100,workers={w},{n}"],
+}
+# What stands behind a case's slash: a change of the step on one GPU.
+VARIANTS = {"bs2": "batch:x=2", "ckpt": "checkpoint", "accum2": "accumulate:n=2"}
 # The same as plans: those with a pipeline only a plan can say; --plans asks for all of them that way.
 PLANS: dict[str, str] = {
     "ddp": "dp={w}", "ddp/ckpt": "dp={w},recompute=full",
@@ -49,76 +54,120 @@ PLANS: dict[str, str] = {
 NOT_JUDGED = {"pp8"}  # micro-batches of one sample: launches alone
 
 
-def error_pct(predicted: float, low: float, middle: float, high: float) -> float:
-    """Signed, in percent of the median."""
-    if 100 * (high - low) <= QUIET_PCT * middle:
-        return 100 * (predicted / middle - 1)
-    return 100 * (max(0.0, predicted - high) - max(0.0, low - predicted)) / middle
-
-
 def jobs(rows: Iterable[dict]) -> dict[tuple[str, int, str, str], list[dict]]:
-    """Rows of all ranks, by model, world, case and tag."""
+    """Rows of all ranks over the usual links, by model, world, case and tag."""
     found: dict[tuple[str, int, str, str], list[dict]] = {}
     for row in rows:
-        if "error" not in row:
+        if channels_of(row) == USUAL_CHANNELS:
             found.setdefault((row["model"], row["world"], row["case"], row["tag"]), []).append(row)
     return found
 
 
-def step_of(ranks: list[dict]) -> tuple[float, float, float]:
-    low, middle, high = (median(r[key] for r in ranks) for key in ("p10_ms", "median_ms", "p90_ms"))
-    return low, middle, high
+def uses_of(case: str) -> list[str]:
+    """The what-ifs that make a case of the step on one GPU; none where only a plan can say it, or nothing."""
+    kind, _, variant = case.partition("/")
+    if case in CASES:
+        return CASES[case]
+    return [VARIANTS[variant], *CASES[kind]] if kind in CASES and variant in VARIANTS else []
+
+
+def with_file(folders: list[Path], name: str, first: Path) -> Path | None:
+    """A file by its name, in the row's own folder if it is there."""
+    return next((f / name for f in (first, *folders) if (f / name).exists()), None)
+
+
+def collectives_of(folders: list[Path], first: Path, tag: str) -> Path | None:
+    """Measured collectives of the session, or of another on the same links."""
+    files = [f / "collectives.jsonl" for f in (first, *folders) if (f / "collectives.jsonl").exists()]
+    return next((file for file in files if any(c.get("tag") == tag for c in json_lines(file))), None)
+
+
+def default_folders() -> list[Path]:
+    return [*(ROOT / "data" / name for name in DATA), *truth_folder("h200-parallel")]
+
+
+def predicted(options, folders: list[Path], folder: Path) -> tuple[list[JobRow], list[str]]:
+    """Every row that can be asked for, and what came instead of a prediction."""
+    measured = jobs(rows_of(folder))
+    found: list[JobRow] = []
+    bad: list[str] = []
+    for (model, world, case, tag), ranks in sorted(measured.items()):
+        uses = uses_of(case)
+        as_plan = case in PLANS and (options.plans or not uses)
+        trace = with_file(folders, f"{model}.{tag}.solo.w{world}.r0.json.gz", folder)
+        file = options.collectives or collectives_of(folders, folder, tag)
+        if not (uses or as_plan) or (options.case and case not in options.case) or not trace or not file:
+            continue
+        alone = measured.get((model, world, "solo", tag))
+        known = ["--measured-ms", str(step_of(alone).median_ms)] if options.measured and alone else []
+        asked = [use.format(w=world, h=world // 2, n=f"collectives={file},collectives_tag={tag}") for use in uses]
+        if as_plan:
+            answer = ask(options.program, "scale", str(trace), "--plan", PLANS[case].format(w=world, h=world // 2), "--collectives", str(file),
+                         "--collectives-tag", tag, *known)
+        else:
+            answer = ask(options.program, "whatif", str(trace), *asked, *(["--stack"] if len(asked) > 1 else []), *known)
+        said = answer.get("predictions", [{}])[-1]
+        if "ms" not in said:
+            bad.append(f"{folder.name} {model} {world} {case}: {answer.get('error') or said.get('declined') or said}")
+            continue
+        names = () if as_plan else tuple(use.split(":")[0] for use in asked)
+        found.append(JobRow(trace.parent, model, world, case, names, tag, step_of(ranks), said))
+    return found, bad
+
+
+def show(rows: list[JobRow]) -> None:
+    for r in rows:
+        measured, peak = r.measured.peak_bytes, ""
+        if measured and r.peak_pct is not None:
+            peak = f"{measured / 1e9:7.2f} {r.prediction['peak_bytes'] / 1e9:9.2f} {r.peak_pct:+6.1f}%"
+        inside = "" if r.in_band is None else "" if r.in_band else "  outside the band"
+        print(f"{r.model:6} {r.case:10} {r.ranks:5} {r.measured.median_ms:9.2f} {r.prediction['ms']:9.2f} {r.step_pct:+6.1f}% "
+              f"{r.measured.to_median_pct(r.prediction['ms']):+6.1f}%   {peak}{inside}")
+
+
+def figures(rows: list[JobRow]) -> dict[str, float]:
+    steps = [abs(r.step_pct) for r in rows]
+    peaks = [abs(r.peak_pct) for r in rows if r.peak_pct is not None]
+    return {"step_mean_pct": mean(steps), "step_largest_pct": max(steps), "peak_mean_pct": mean(peaks), "peak_largest_pct": max(peaks)}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path, default=Path(os.environ.get("FORETRACE_TRUTH", "")) / "h200-parallel")
+    parser = gates.parser(__doc__)
+    parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--collectives", type=Path)
     parser.add_argument("--measured", action="store_true")
     parser.add_argument("--plans", action="store_true", help="every case as a plan, not only pipelines")
     parser.add_argument("--case", action="append", help="only this case; may be repeated")
+    parser.add_argument("--update-docs", action="store_true", help="write the rows into docs/internals/appendix-jobs.md")
     options = parser.parse_args()
-    folder: Path = options.folder
-    files = sorted(folder.glob("truth*.jsonl"))
-    if not files:
-        print(f"{folder}: no measured jobs")
-        return 77
-    measured = jobs(row for file in files for row in json_lines(file))
-    steps: list[float] = []
-    peaks: list[float] = []
-    print(f"{'model':6} {'case':10} {'ranks':>5} {'measured':>9} {'predicted':>9} {'error':>7}   {'peak GB':>7} {'predicted':>9} {'error':>7}")
-    uses = dict(CASES)
-    for (model, world, case, tag), ranks in sorted(measured.items()):
-        as_plan = case in PLANS and (options.plans or case not in uses)
-        if not (case in uses or as_plan) or (options.case and case not in options.case):
-            continue
-        trace = folder / f"{model}.{tag}.solo.w{world}.r0.json.gz"
-        network = f"collectives={options.collectives or folder / 'collectives.jsonl'},collectives_tag={tag}"
-        asked = [use.format(w=world, h=world // 2, n=network) for use in uses.get(case, [])]
-        alone = measured.get((model, world, "solo", tag))
-        known = ["--measured-ms", str(step_of(alone)[1])] if options.measured and alone else []
-        if as_plan:
-            file = str(options.collectives or folder / "collectives.jsonl")
-            answer = ask(FORETRACE, "scale", str(trace), "--plan", PLANS[case].format(w=world, h=world // 2), "--collectives", file,
-                         "--collectives-tag", tag, *known)
-        else:
-            answer = ask(FORETRACE, "whatif", str(trace), *asked, *(["--stack"] if len(asked) > 1 else []), *known)
-        found = answer.get("predictions", [{}])[-1]
-        if "ms" not in found:
-            print(f"{model:6} {case:10} {world:5} {answer.get('error') or found.get('declined') or found}")
-            continue
-        low, middle, high = step_of(ranks)
-        full = max(r["peak_bytes"] for r in ranks)
-        step = error_pct(found["ms"], low, middle, high)
-        peak = 100 * (found["peak_bytes"] / full - 1)
-        if case not in NOT_JUDGED:
-            steps.append(abs(step))
-            peaks.append(abs(peak))
-        print(f"{model:6} {case:10} {world:5} {middle:9.2f} {found['ms']:9.2f} {step:+6.1f}%   {full / 1e9:7.2f} "
-              f"{found['peak_bytes'] / 1e9:9.2f} {peak:+6.1f}%")
-    if steps:
-        print(f"step: mean {mean(steps):.1f} %, most {max(steps):.1f} %; peak: mean {mean(peaks):.1f} %, most {max(peaks):.1f} %")
-    return 0
+    folders = options.folders or default_folders()
+    limits = gates.load(LIMITS)
+    every: list[JobRow] = []
+    bad: list[str] = []
+    reached: dict[str, dict] = {}
+    print(f"{'model':6} {'case':10} {'ranks':>5} {'measured':>9} {'predicted':>9} {'error':>7} {'median':>7}   {'peak GB':>7} {'predicted':>9} {'error':>7}")
+    for folder in folders:
+        rows, declined = predicted(options, folders, folder)
+        show(rows)
+        every += rows
+        bad += declined
+    # By where the trace lies: a part of them may not be at hand.
+    for name in sorted({job_rows.folder_name(r.folder) for r in every}):
+        rows = [r for r in every if job_rows.folder_name(r.folder) == name]
+        judged = [r for r in rows if r.case not in NOT_JUDGED]
+        if judged:
+            print(f"{name}: {job_rows.summary(judged)}")
+            reached[name] = figures(judged) | {"rows": [r.name for r in rows]}
+            kept = limits.get(name, {})
+            bad += gates.over(name, figures(judged), kept, SLACK) + gates.vanished(name, [r.name for r in rows], kept.get("rows", []))
+    for line in [] if options.gate else bad:
+        print(line)
+    if options.update_limits:
+        gates.save(LIMITS, gates.rounded(limits | reached))
+    if options.update_docs:
+        job_rows.write("one", every)
+        fitted.keep(track_record.files(), check=False)
+    return gates.verdict(bad, options.gate)
 
 
 if __name__ == "__main__":

@@ -6,29 +6,32 @@ whatifs` and every JSON answer say on how many rows and models a change was comp
     tools/validation.py --check                      fails when the file does not say what the measurements do
 
 A row counts for every what-if it needs; a model measured in several folders or sizes counts once. Steps on one GPU are those
-tools/accuracy.py predicts, steps of several workers those of tools/scale_accuracy.py, steps on other GPUs those of
-tools/published_steps.py. Without FORETRACE_TRUTH the check only
-sees the project's own rows: it then fails where the file claims fewer than these, or a what-if that has none at all. The check
-also compares docs/internals/accuracy.md with the file, and its first tables with the rows of the appendix.
+tools/accuracy.py predicts, steps of several workers those of tools/scale_accuracy.py, parallel jobs those of
+docs/internals/appendix-jobs.md, steps on other GPUs those of tools/published_steps.py. `in data/`: rows that need nothing outside the
+repository; without FORETRACE_TRUTH the check sees only these, and fails where the file says another number of them. The check also compares
+the tables of docs/internals/accuracy.md with the file and with the rows of the appendices.
 """
 
 import argparse
 import os
-import re
 import sys
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 
 import expectation
 import fitted
+import gates
+import job_rows
+import measured_table
 import published_beside
 import scale_accuracy
 import track_record
-from track_record import CASES
+from track_record import job_records, job_whatifs, scheme_whatifs
 from truth import ROOT, Folder, default_folders, whatifs_of
 
 COUNTS = ROOT / "src" / "whatif" / "validation" / "counts.csv"
-HEAD = "# what-if,measured rows,models: written by tools/validation.py\n"
+HEAD = "# what-if,measured rows,models,in data/: written by tools/validation.py\n"
 
 
 def rank_folders() -> list[Path]:
@@ -38,72 +41,73 @@ def rank_folders() -> list[Path]:
     return [f for f in found if (f / "truth.jsonl").exists()]
 
 
-def measured_rows() -> list[tuple[str, str]]:
-    """(what-if, model) of every row that is predicted."""
+@dataclass(frozen=True)
+class Measured:
+    """A row that is predicted, for one of the what-ifs it needs."""
+
+    whatif: str
+    model: str
+    inside: bool  # nothing of it lies outside the repository
+
+
+def measured_rows() -> list[Measured]:
     out = []
     for folder in map(Folder, default_folders()):
         for _, rows in folder.cases():
             for row in rows:
-                out += [(use.split(":")[0], row.network) for use in whatifs_of(row.variant) or []]
+                out += [Measured(use.split(":")[0], row.network, folder.path.is_relative_to(ROOT)) for use in whatifs_of(row.variant) or []]
     for path in rank_folders():
         for step in scale_accuracy.all_cases(path):
-            case, _, number = step["case"].partition("@")
-            if step["rank"] != 0 or case not in CASES or scale_accuracy.solo_trace(path, step) is None:
-                continue
-            out += [(name, step["model"]) for name in CASES[case] + (["bucket"] if case == "ddp" and number else [])]
-    out += [("gpu", row[1].split()[0]) for row in track_record.between(track_record.PUBLISHED.read_text(), "published-rows")]
+            if step["rank"] == 0 and scale_accuracy.solo_trace(path, step) is not None:
+                out += [Measured(name, step["model"], path.is_relative_to(ROOT)) for name in scheme_whatifs(step["case"])]
+    for job in job_records(job_rows.APPENDIX.read_text()):
+        out += [Measured(name, job["model"], not job["folder"].startswith(job_rows.OUTSIDE)) for name in job_whatifs(job)]
+    out += [Measured("gpu", row[1].split()[0], True) for row in track_record.between(track_record.PUBLISHED.read_text(), "published-rows")]
     return out
 
 
-def counted(rows: list[tuple[str, str]]) -> dict[str, tuple[int, int]]:
-    models = defaultdict(list)
-    for name, model in rows:
-        models[name].append(model)
-    return {name: (len(mine), len(set(mine))) for name, mine in sorted(models.items())}
+def counted(rows: list[Measured]) -> dict[str, tuple[int, int, int]]:
+    """By what-if: rows, models, and rows that need nothing outside the repository."""
+    mine = defaultdict(list)
+    for row in rows:
+        mine[row.whatif].append(row)
+    return {name: (len(found), len({r.model for r in found}), sum(r.inside for r in found)) for name, found in sorted(mine.items())}
 
 
-def parsed(text: str) -> dict[str, tuple[int, int]]:
+def parsed(text: str) -> dict[str, tuple[int, int, int]]:
     lines = (line.split(",") for line in text.splitlines() if line and not line.startswith("#"))
-    return {name: (int(rows), int(models)) for name, rows, models in lines}
+    return {name: (int(rows), int(models), int(inside)) for name, rows, models, inside in lines}
 
 
 def problems(said: dict, found: dict, whole: bool) -> list[str]:
     """What the file says against what was counted; `whole`: nothing it was written from is missing here."""
     out = []
     for name in sorted({*said, *found}):
-        mine, true = said.get(name, (0, 0)), found.get(name, (0, 0))
-        if mine != true if whole else (mine[0] < true[0] or mine[1] < true[1]):
-            out.append(f"{name}: the file says {mine[0]} rows of {mine[1]} models, measured are {true[0]} of {true[1]}")
+        mine, true = said.get(name, (0, 0, 0)), found.get(name, (0, 0, 0))
+        if mine != true if whole else (mine[0] < true[0] or mine[1] < true[1] or mine[2] != true[2]):
+            out.append(f"{name}: the file says {mine[0]} rows of {mine[1]} models, {mine[2]} rows in data/; measured are {true[0]} of {true[1]}, {true[2]}")
     return out
-
-
-def documented(text: str) -> dict[str, tuple[int, int]]:
-    """What docs/internals/accuracy.md says was measured on one GPU: rows and models by what-if."""
-    found = re.findall(r"^\| (\S+) +\| +(\d+) rows alone, (\d+) combined, (\d+) models \|", text, re.MULTILINE)
-    return {name: (int(alone) + int(combined), int(models)) for name, alone, combined, models in found}
-
-
-def undocumented(said: dict, page: dict) -> list[str]:
-    """Where the page and `foretrace list whatifs` disagree."""
-    return [f"{name}: docs/internals/accuracy.md says {rows} rows of {models} models, `foretrace list whatifs` {said.get(name, (0, 0))}"
-            for name, (rows, models) in page.items() if said.get(name) != (rows, models)] or ([] if page else ["docs/internals/accuracy.md counts no rows"])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    parser.add_argument("--program", type=Path, default=gates.FORETRACE)
     options = parser.parse_args()
     whole = bool(os.environ.get("FORETRACE_TRUTH"))
     found = counted(measured_rows())
     if not options.check:
         if not whole:
             parser.error("set FORETRACE_TRUTH: the file counts what lies there too")
-        COUNTS.write_text(HEAD + "".join(f"{name},{rows},{models}\n" for name, (rows, models) in found.items()))
+        COUNTS.write_text(HEAD + "".join(f"{name},{rows},{models},{inside}\n" for name, (rows, models, inside) in found.items()))
         print(f"validation: {len(found)} what-ifs, {COUNTS.relative_to(ROOT)}")
         return 0
     said = parsed(COUNTS.read_text())
-    bad = problems(said, found, whole) + undocumented(said, documented(expectation.DOCS.read_text()))
-    bad += [f"{path.name}: not what the rows say" for path in fitted.stale(track_record.files() | expectation.files()) + fitted.stale(published_beside.files())]
+    bad = problems(said, found, whole)
+    bad += [f"{name} says it is validated, and no measured row shows it"
+            for name in measured_table.unfounded(measured_table.catalogue(options.program), measured_table.by_name("counts"))]
+    written = (track_record.files(), expectation.files(), published_beside.files(), measured_table.files(options.program))
+    bad += [f"{path.name}: not what the rows say" for files in written for path in fitted.stale(files)]
     print("\n".join(bad) or f"validation: {len(found)} what-ifs counted as the file says")
     return 1 if bad else 0
 

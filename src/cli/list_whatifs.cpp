@@ -25,12 +25,27 @@ Result<WhatIfs> chosen(const Request& request) {
   return found;
 }
 
-// "26 rows, 21 models".
+// "26 rows, 21 models"; of jobs and schemes "8 rows, 3 models, 2 networks".
 std::string validation(const whatif::WhatIf& w) {
   if (!w.definition.empty()) return "by definition";
   if (w.evidence.rows == 0) return "no";
   const auto count = [](int n, std::string_view what) { return plural(static_cast<std::uint64_t>(n), what); };
-  return fmt::format("{}, {}", count(w.evidence.rows, "row"), count(w.evidence.models, "model"));
+  std::string text = fmt::format("{}, {}", count(w.evidence.rows, "row"), count(w.evidence.models, "model"));
+  const whatif::PastErrors* past = whatif::past_errors_of(w.name);
+  if (past != nullptr && past->networks > 0) text += ", " + count(past->networks, "network");
+  return text;
+}
+
+// Steps as they were predicted before the program had met them, in percent.
+std::string blind(const whatif::WhatIf& w) {
+  const whatif::PastErrors* past = whatif::past_errors_of(w.name);
+  return past == nullptr || !past->blind_pct ? "" : fmt::format("{:.1f} ({})", *past->blind_pct, past->blind_rows);
+}
+
+// Between the ranks of the measured jobs.
+std::string networks(const whatif::WhatIf& w) {
+  const whatif::PastErrors* past = whatif::past_errors_of(w.name);
+  return past == nullptr || past->networks == 0 ? "" : std::to_string(past->networks);
 }
 
 // "2.6, worst 16.3": percent, of the steps that were measured.
@@ -58,6 +73,9 @@ std::string errors_in_full(const whatif::WhatIf& w) {
   if (past->unseen_pct)
     add(fmt::format("{} of networks that nothing was fitted on: {:.1f} %", count(past->unseen_rows),
                     *past->unseen_pct));
+  if (past->blind_pct)
+    add(fmt::format("{} predicted before the program had met them: {:.1f} %", count(past->blind_rows),
+                    *past->blind_pct));
   return text;
 }
 
@@ -91,7 +109,8 @@ void write_json(report::JsonWriter& json, const WhatIfs& whatifs) {
       json.member("step_error_pct", past->step_pct).member("worst_step_error_pct", past->worst_step_pct);
       json.member("worst_row", past->worst_row).member("gpu_error_pct", past->gpu_pct);
       json.member("memory_error_pct", past->memory_pct).member("unseen_rows", past->unseen_rows);
-      json.member("unseen_step_error_pct", past->unseen_pct);
+      json.member("unseen_step_error_pct", past->unseen_pct).member("networks", past->networks);
+      json.member("blind_rows", past->blind_rows).member("blind_step_error_pct", past->blind_pct);
     }
     json.member("effort", to_string(w.effort)).member("advise", w.advise);
     json.member("changes", to_string(w.changes)).key("parts").begin_object();
@@ -106,10 +125,13 @@ std::string to_markdown(const WhatIfs& whatifs) {
     for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) text.insert(at, "\\");
     return text;
   };
-  std::string out = "| what-if | what | changes | needs | source | measured | error |\n|---|---|---|---|---|---|---|\n";
+  std::string out =
+      "| what-if | what | changes | needs | source | measured | error % | blind % (rows) "
+      "|\n|---|---|---|---|---|---|---|---|\n";
   for (const whatif::WhatIf* w : whatifs) {
-    out += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} |\n", written(*w, w->parameters.size()), cell(w->about),
-                       to_string(w->changes), to_string(w->needs), cell(w->source), validation(*w), error(*w));
+    out +=
+        fmt::format("| `{}` | {} | {} | {} | {} | {} | {} | {} |\n", written(*w, w->parameters.size()), cell(w->about),
+                    to_string(w->changes), to_string(w->needs), cell(w->source), validation(*w), error(*w), blind(*w));
   }
   return out;
 }
@@ -160,13 +182,15 @@ Result<Answer> list_whatifs(const Request& request) {
                            {"what", Align::kLeft, false, true},
                            {"rows", Align::kRight},
                            {"models", Align::kRight},
-                           {"error %", Align::kLeft}},
+                           {"networks", Align::kRight, false, false, 1},
+                           {"error %", Align::kLeft},
+                           {"blind % (rows)", Align::kLeft, false, false, 2}},
                           0);
   // Of many parameters the first two: --json and a NAME show them all.
   constexpr std::size_t kShown = 2;
   for (const whatif::WhatIf* w : whatifs) {
     table.row({written(*w, kShown), w->about, std::to_string(w->evidence.rows), std::to_string(w->evidence.models),
-               error(*w)});
+               networks(*w), error(*w), blind(*w)});
   }
   answer.body = table.render(request.style);
   return answer;

@@ -14,6 +14,7 @@
 #include "base/data_files.hpp"
 #include "foretrace/ranks/job.hpp"
 #include "ranks/collectives.hpp"
+#include "ranks/exchange.hpp"
 #include "ranks/job_graph.hpp"
 #include "trace/ranges.hpp"
 
@@ -231,28 +232,10 @@ class StragglerFinder {
     return out;
   }
 
-  // Pairs of tasks of two ranks. What has no partner is work the other rank does otherwise (a library chose another kernel)
-  // or not at all: together it may cost what the other rank's work without a partner costs.
   [[nodiscard]] std::vector<Swap> pair_up(const RankPart& slow, const RankPart& like, StragglerCause cause) const {
     std::vector<Swap> swaps;
-    const Index theirs = index(like, cause);
-    std::vector<std::uint32_t> alone;
-    Ns left = total(like, cause);  // of the typical rank's work, what has no partner
-    for (const auto& [key, mine] : index(slow, cause)) {
-      const auto list = theirs.find(key);
-      const std::size_t pairs = list == theirs.end() ? 0 : std::min(mine.size(), list->second.size());
-      for (std::size_t i = 0; i < pairs; ++i) {
-        swaps.push_back({mine[i], g_.cost[list->second[i]]});
-        left -= g_.cost[list->second[i]];
-      }
-      alone.insert(alone.end(), mine.begin() + static_cast<std::ptrdiff_t>(pairs), mine.end());
-    }
-    double own = 0;
-    for (const std::uint32_t t : alone) own += static_cast<double>(g_.cost[t]);
-    const double share = own > 0 ? std::clamp(static_cast<double>(left) / own, 0.0, 1.0) : 1;
-    for (const std::uint32_t t : alone) {
-      swaps.push_back({t, static_cast<Ns>(static_cast<double>(g_.cost[t]) * share)});
-    }
+    for (const auto& [task, cost] : exchange(index(slow, cause), g_.cost, index(like, cause), g_.cost))
+      swaps.push_back({task, cost});
     return swaps;
   }
 

@@ -117,7 +117,9 @@ void write_track_record(JsonWriter& json) {
     json.member("step_pct", past.step_pct).member("worst_step_pct", past.worst_step_pct);
     json.member("gpu_pct", past.gpu_pct).member("memory_pct", past.memory_pct);
     json.member("worst_row", past.worst_row).member("unseen_rows", past.unseen_rows);
-    json.member("unseen_pct", past.unseen_pct).end_object();
+    json.member("unseen_pct", past.unseen_pct).member("models", whatif::evidence_of(past.whatif).models);
+    json.member("networks", past.networks).member("blind_rows", past.blind_rows);
+    json.member("blind_pct", past.blind_pct).end_object();
   }
   json.end_object();
 }

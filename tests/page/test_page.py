@@ -186,6 +186,13 @@ class PageTest(unittest.TestCase):
         opened = page.run("document.getElementById('change').textContent")
         for said in ("switched on by", "torch.", "assumes", "on average", "without it"):
             self.assertIn(said, opened)
+        data = page.run("JSON.parse(document.getElementById('data').textContent)")
+        for name in (use.split(":")[0] for use in data["advise"]["combined"]["whatif"].split(" + ")):
+            past = data["track_record"][name]
+            self.assertIn(f"{past['worst_step_pct']:g} % at worst ({past['worst_row']})", opened)
+            self.assertIn(f"measured on {past['models']} models", opened)
+            if past["blind_pct"] is not None:
+                self.assertRegex(opened, f"{past['blind_rows']} rows? predicted before the program had met them: {past['blind_pct']:g} %")
         self.assertRegex(page.run("document.querySelector('#changes tbody td:last-child').textContent"), r"^[\d.]+ % off in \d+$")
 
     def move(self, page, name: str, value: object) -> str:

@@ -1,5 +1,6 @@
 """The accuracy suite's own arithmetic: variants, errors of quiet and noisy rows, limits, Daydream's simulation."""
 
+import argparse
 import json
 import sys
 import tempfile
@@ -10,9 +11,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import accuracy
 import daydream
 import expectation
+import first_predictions
 import fit_bands
 import fitted
 import gates
+import job_rows
+import measured_table
+import plan_accuracy
 import scale_accuracy
 import track_record
 import truth
@@ -148,16 +153,19 @@ class Fitted(unittest.TestCase):
 
 class Validation(unittest.TestCase):
     def test_counts(self):
-        self.assertEqual(validation.counted([("amp", "a"), ("amp", "a"), ("amp", "b"), ("tf32", "a")]), {"amp": (3, 2), "tf32": (1, 1)})
+        rows = [validation.Measured(*r) for r in (("amp", "a", True), ("amp", "a", False), ("amp", "b", True), ("tf32", "a", False))]
+        self.assertEqual(validation.counted(rows), {"amp": (3, 2, 2), "tf32": (1, 1, 0)})
 
     def test_a_claim_beyond_the_rows_fails(self):
-        said = validation.parsed("# head\namp,3,2\ntf32,1,1\n")
+        said = validation.parsed("# head\namp,3,2,2\ntf32,1,1,0\n")
         self.assertEqual(validation.problems(said, said, whole=True), [])
-        self.assertEqual(len(validation.problems(said, {"amp": (2, 2), "tf32": (1, 1)}, whole=True)), 1)
-        self.assertEqual(len(validation.problems(said, {"amp": (3, 2)}, whole=True)), 1)
-        # Where some of the measurements are not at hand, a count may be larger than what is seen, never smaller.
-        self.assertEqual(validation.problems(said, {"amp": (2, 2)}, whole=False), [])
-        self.assertEqual(len(validation.problems(said, {"amp": (4, 2)}, whole=False)), 1)
+        self.assertEqual(len(validation.problems(said, {"amp": (2, 2, 2), "tf32": (1, 1, 0)}, whole=True)), 1)
+        self.assertEqual(len(validation.problems(said, {"amp": (3, 2, 2)}, whole=True)), 1)
+        # Where some of the measurements are not at hand, a count may be larger than what is seen, never smaller; what the
+        # repository holds is at hand always.
+        self.assertEqual(validation.problems(said, {"amp": (2, 2, 2)}, whole=False), [])
+        self.assertEqual(len(validation.problems(said, {"amp": (4, 2, 2)}, whole=False)), 1)
+        self.assertEqual(len(validation.problems(said, {"amp": (2, 2, 1)}, whole=False)), 1)
 
     def test_what_the_repository_says_holds(self):
         found = validation.counted(validation.measured_rows())
@@ -223,21 +231,121 @@ class TrackRecord(unittest.TestCase):
 <!-- end of published-rows -->
 """
     SCALE = """<!-- scale-rows -->
-| model | ranks | case | measured ms | p10 … p90 | predicted ms | exposed ms | error |
-|---|---:|---|---:|---:|---:|---:|---:|
-| a | 2 | ddp@5 | 88 | 86 … 97 | 82 | 8 | -4.0 % |
+| model | ranks | case | network | measured ms | predicted ms | error % |
+|---|---:|---|---:|---:|---:|---:|
+| a | 2 | ddp@5 | sockets | 88 | 82 | -4.0 |
 <!-- end of scale-rows -->
 """
+    JOBS = """<!-- jobs-from-one -->
+| folder | model | ranks | case | what-if | error % | network | peak % |
+|---|---|---:|---|---:|---:|---:|---:|
+| f | a | 2 | ddp/amp | amp + ddp | +8.0 | one GPU | +1.0 |
+| f | a | 2 | pp4 | – | +50.0 | one GPU | – |
+<!-- end of jobs-from-one -->
+<!-- jobs-from-all -->
+| folder | model | ranks | case | what-if | error % | network | peak % |
+|---|---|---:|---|---:|---:|---:|---:|
+| f | a | 2 | tp → tp/fused | fused-optimizer | +0.0 | one GPU | – |
+<!-- end of jobs-from-all -->
+"""
+
+    def lines(self):
+        pages = (self.APPENDIX, self.SCALE, self.JOBS, self.PUBLISHED)
+        return dict(line.split(",", 1) for line in track_record.text_of(track_record.found(*pages, self.FIRST)).splitlines()[1:])
+
+    FIRST = (track_record.First("f a amp", "", ("amp",), 20.0), track_record.First("a 2 ddp@5", "sockets", ("ddp", "bucket"), 30.0))
 
     def test_a_row_counts_for_every_whatif_it_needs(self):
-        lines = track_record.text_of(track_record.found(self.APPENDIX, self.SCALE, self.PUBLISHED)).splitlines()
-        self.assertEqual([",".join(line.split(",")[:6]) for line in lines[1:]],
-                         ["amp,2,6.0,10.0,1.0,0.5", "bucket,1,4.0,4.0,,", "ddp,1,4.0,4.0,,", "fused-optimizer,1,2.0,2.0,4.0,0.2", "gpu,2,5.0,7.0,,"])
+        self.assertEqual([f"{name}," + ",".join(line.split(",")[:5]) for name, line in self.lines().items()],
+                         ["amp,3,6.7,10.0,1.0,0.8", "bucket,1,4.0,4.0,,", "ddp,2,6.0,8.0,,1.0", "fused-optimizer,2,1.0,2.0,4.0,0.2", "gpu,2,5.0,7.0,,"])
 
-    def test_the_worst_row_and_unseen_networks_are_named(self):
-        lines = dict(line.split(",", 1) for line in track_record.text_of(track_record.found(self.APPENDIX, self.SCALE, self.PUBLISHED)).splitlines()[1:])
-        self.assertTrue(lines["gpu"].endswith(",lab net 224 FP32 on A100,0,"), lines["gpu"])
-        self.assertTrue(lines["amp"].endswith(",f a amp,1,3.0"), lines["amp"])
+    def test_the_worst_row_unseen_networks_and_first_predictions_are_named(self):
+        lines = self.lines()
+        self.assertTrue(lines["gpu"].endswith(",lab net 224 FP32 on A100,0,,0,0,"), lines["gpu"])
+        self.assertTrue(lines["amp"].endswith(",f a amp,1,3.0,1,1,20.0"), lines["amp"])
+
+    def test_networks_are_counted_once(self):
+        self.assertTrue(self.lines()["ddp"].endswith(",a 2 ddp/amp,0,,2,1,30.0"))
+
+
+class JobRows(unittest.TestCase):
+    def row(self, ms, folder=truth.ROOT / "data", low=95.0, high=105.0, **said):
+        step = job_rows.Step(low, 100.0, high, 1000)
+        return job_rows.JobRow(folder, "m", 2, "ddp", ("ddp",), "net", step, {"ms": ms, "low_ms": ms - 2, "high_ms": ms + 2, **said})
+
+    def test_noisy_steps_are_compared_with_their_span(self):
+        noisy, quiet = self.row(110), self.row(110, low=98.0, high=102.0)
+        self.assertAlmostEqual(noisy.step_pct, 5)
+        self.assertAlmostEqual(quiet.step_pct, 10)
+        self.assertAlmostEqual(self.row(80).step_pct, -15)
+        self.assertEqual((self.row(104).step_pct, self.row(104).in_band, self.row(101).in_band), (0, False, True))
+
+    def test_a_row_says_where_it_lies_and_what_connects_its_ranks(self):
+        cells = dict(zip(job_rows.HEAD, self.row(104, Path("/elsewhere/h200"), peak_bytes=1100).cells(), strict=True))
+        self.assertEqual((cells["folder"], cells["network"], cells["peak %"]), ("FORETRACE_TRUTH/h200", "sockets", "+10.0"))
+        self.assertEqual(self.row(104).cells()[0], "data")
+
+    def test_ranks_wait_for_each_other(self):
+        ranks = [{"p10_ms": 9, "median_ms": 10, "p90_ms": 11, "peak_bytes": 5}, {"p10_ms": 9, "median_ms": 12, "p90_ms": 13, "peak_bytes": 7}]
+        self.assertEqual(job_rows.step_of(ranks), job_rows.Step(9, 11, 12, 7))
+
+
+class PlanAccuracy(unittest.TestCase):
+    def test_steps_over_fewer_channels_are_another_network(self):
+        rows = [{"model": "m", "world": 2, "case": "ddp", "tag": "inside", "rank": r, "median_ms": 1.0, **more} for r in (0, 1)
+                for more in ({}, {"max_ctas": "4"}, {"max_ctas": "1"})]
+        (key, mine), = plan_accuracy.jobs(rows).items()
+        self.assertEqual((key, len(mine)), (("m", 2, "ddp", "inside"), 4))
+
+    def test_a_case_is_a_change_and_a_scheme(self):
+        def names(case):
+            return [use.split(":")[0] for use in plan_accuracy.uses_of(case)]
+
+        self.assertEqual(names("tp2dp/ckpt"), ["checkpoint", "tp", "ddp"])
+        self.assertEqual(names("ddp/bucket5"), ["bucket"])
+        self.assertEqual((names("ddp/eager"), names("pp4"), names("pp4/bs2")), ([], [], []))
+
+
+class Schemes(unittest.TestCase):
+    def test_models_that_nothing_was_fitted_on_are_shown_apart(self):
+        found = [scale_accuracy.Compared("ddp", "resnet50", 0.1, 0.2, True), scale_accuracy.Compared("ddp", "vgg16", 0.3, 0.4, False),
+                 scale_accuracy.Compared("topk", "bert_base", 0.5, 0.6, False)]
+        lines = {cells[0]: cells[1:] for cells in ([c.strip() for c in line.strip("|").split("|")] for line in scale_accuracy.summary(found))}
+        self.assertEqual(lines["all"], ["3", "30.0", "50.0", "40.0", "60.0", "1 of 3"])
+        self.assertEqual(lines["all, models nothing was fitted on"], ["1", "30.0", "30.0", "40.0", "40.0", "0 of 1"])
+
+
+class FirstPredictions(unittest.TestCase):
+    def test_a_row_is_found_again_by_its_network_and_what_was_measured(self):
+        errors = {("resnet50 2 ddp 72.7", "one GPU"): 0.6, ("resnet50 2 ddp 82.1", "sockets"): -1.9, ("f m amp", ""): 3.0}
+        first = track_record.First("resnet50 2 ddp", "one GPU", ("ddp",), 5.0, 72.68)
+        self.assertEqual(first_predictions.today(first, errors), 0.6)
+        self.assertIsNone(first_predictions.today(track_record.First("resnet50 2 ddp", "sockets", ("ddp",), 5.0, 79.1), errors))
+        self.assertEqual(first_predictions.today(track_record.First("f m amp", "", ("amp",), 5.0, 10.0), errors), 3.0)
+
+    def test_what_was_declined_is_wrong_altogether(self):
+        said = first_predictions.line("f m amp", "", ["amp"], 10.0, {"declined": "no"}, 100.0)
+        self.assertEqual((said["first_ms"], said["error_pct"], said["to_median_pct"]), ("", "+100.0", "+100.0"))
+
+    def test_the_tables_say_what_was_kept(self):
+        options = argparse.Namespace(write=False)
+        self.assertEqual(fitted.stale(first_predictions.files(options)), [])
+
+
+class MeasuredTable(unittest.TestCase):
+    def test_what_is_missing_is_said(self):
+        def said(changes, *counted, **more):
+            return measured_table.missing({"name": "x", "changes": changes, **more}, *counted)
+
+        self.assertEqual(said("shapes", 4, 3, 0, 4), "–")
+        self.assertEqual(said("shapes", 3, 1, 0, 0), "3 of 4 rows; 1 of 3 models; 0 of 3 rows tell the time")
+        self.assertEqual(said("workers", 6, 3, 1, 6), "1 of 2 networks")
+        self.assertEqual(said("host", 0, 0, 0, 0, by_definition="arithmetic"), "by definition: arithmetic")
+
+    def test_no_claim_without_rows(self):
+        whatifs = [{"name": "a", "validated": True}, {"name": "b", "validated": True}, {"name": "c", "validated": False},
+                   {"name": "d", "validated": True, "by_definition": "arithmetic"}]
+        self.assertEqual(measured_table.unfounded(whatifs, {"a": {}}), ["b"])
 
 
 class Expectation(unittest.TestCase):
@@ -279,17 +387,6 @@ class Expectation(unittest.TestCase):
             self.assertEqual(fitted.stale(expectation.files(page)), [])
             page.write_text(page.read_text().replace("**Noise and bias.**", "**Noise.**"))
             self.assertEqual(fitted.stale(expectation.files(page)), [page])
-
-
-class Documented(unittest.TestCase):
-    PAGE = "| amp      | 60 rows alone, 33 combined, 27 models |            yes |\n| gpu | not validated | no |\n"
-
-    def test_the_page_and_the_program_agree(self):
-        page = validation.documented(self.PAGE)
-        self.assertEqual(page, {"amp": (93, 27)})
-        self.assertEqual(validation.undocumented({"amp": (93, 27)}, page), [])
-        self.assertEqual(len(validation.undocumented({"amp": (93, 44)}, page)), 1)
-        self.assertEqual(len(validation.undocumented({"amp": (93, 27)}, {})), 1)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/overview/overview.hpp"
 #include "foretrace/report/export.hpp"
+#include "ranks/exchange.hpp"
 #include "scripted_job.hpp"
 #include "whatif/job/job_models.hpp"
 #include "whatif/job/network_costs.hpp"
@@ -88,6 +92,41 @@ TEST(JobWhatIf, WithoutTheStragglerAllComputeLikeTheMedianRank) {
   for (const whatif::RankTime& rank : even.ranks) EXPECT_LT(to_ms(rank.wait), 0.1);
   // Made on a rank that is not late, it changes nothing.
   EXPECT_NEAR(to_ms(ask(baseline_of(job, {0}), "no-straggler").step), 18.7, 0.2);
+}
+
+TEST(JobWhatIf, WorkThatOnlyTheStragglerHasIsTakenOut) {
+  ScriptedJob m(2);
+  for (int s = 0; s < 3; ++s) {
+    for (std::size_t r = 0; r < 2; ++r) {
+      for (int i = 0; i < 6; ++i) {
+        m.compute(r, "gemm", kNsPerMs);
+        if (r == 1) m.compute(r, i < 3 ? "gemm" : "extra", kNsPerMs);
+      }
+      m.collective(r, {.elements = 1000}, true);
+    }
+    m.step();
+  }
+  const ranks::Job job = m.job();
+  const Baseline today = baseline_of(job);
+  EXPECT_NEAR(to_ms(today.figures.unprofiled), 12.2, 0.2);
+  const Prediction even = ask(today, "no-straggler");
+  ASSERT_EQ(even.declined, "");
+  // Six products on both ranks: three of the same kernel and three of another are left out of rank 1.
+  EXPECT_NEAR(to_ms(even.step), 6.2, 0.2);
+}
+
+TEST(Exchange, WhatHasNoPartnerCostsWhatTheOtherHasWithoutOne) {
+  const std::map<std::string, std::vector<std::uint32_t>> mine{{"gemm", {0, 1}}, {"extra", {2}}};
+  const std::map<std::string, std::vector<std::uint32_t>> theirs{{"gemm", {0}}, {"conv", {1, 2}}};
+  const std::vector<Ns> here{500, 500, 800}, there{300, 200, 200};
+  auto costs = ranks::exchange(mine, here, theirs, there);
+  std::sort(costs.begin(), costs.end());
+  EXPECT_THAT(costs, testing::ElementsAre(std::pair(0U, Ns{300}), std::pair(1U, Ns{500 * 400 / 1300}),
+                                          std::pair(2U, Ns{800 * 400 / 1300})));
+  // All that is left of the other's work is dearer than what is here: nothing gets slower by its lack of a partner.
+  costs = ranks::exchange(mine, here, theirs, std::vector<Ns>{300, 2000, 2000});
+  std::sort(costs.begin(), costs.end());
+  EXPECT_THAT(costs, testing::ElementsAre(std::pair(0U, Ns{300}), std::pair(1U, Ns{500}), std::pair(2U, Ns{800})));
 }
 
 TEST(JobWhatIf, AnotherNetworkChangesTransfersOnly) {

@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/analysis/ranks.hpp"
 #include "foretrace/report/report.hpp"
+#include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::test {
 namespace {
@@ -17,19 +19,36 @@ struct Slowed {
   ranks::StragglerCause cause;
   double
       unslowed_ms;  ///< the case slow-none of the same model in truth.jsonl, profiled as the traces are: mean of two steps
+  double unprofiled_ms;  ///< its median without the profiler
 };
 
 std::ostream& operator<<(std::ostream& out, const Slowed& s) { return out << s.files; }
 
 class RanksSlowed : public ::testing::TestWithParam<Slowed> {};
 
-TEST_P(RanksSlowed, CauseAndCostAreNamed) {
+Result<ranks::Job> job_of(const Slowed& slowed) {
   const std::filesystem::path folder = std::filesystem::path(FORETRACE_SOURCE_DIR) / "data" / "h200-ranks" / "slowed";
   std::vector<std::string> paths;
   for (const char* rank : {"r0", "r1"}) {
-    paths.push_back((folder / (std::string(GetParam().files) + "." + rank + ".json.zst")).string());
+    paths.push_back((folder / (std::string(slowed.files) + "." + rank + ".json.zst")).string());
   }
-  Result<ranks::Job> job = ranks::load_job(paths);
+  return ranks::load_job(paths);
+}
+
+TEST_P(RanksSlowed, NoStragglerIsTheJobThatWasNotSlowed) {
+  Result<ranks::Job> job = job_of(GetParam());
+  ASSERT_TRUE(job) << job.error().to_string();
+  const auto baseline = analysis::make_baseline(*job, std::nullopt, {}, {});
+  ASSERT_TRUE(baseline) << baseline.error().to_string();
+  const auto use = whatif::parse_use("no-straggler");
+  ASSERT_TRUE(use);
+  const whatif::Prediction even = analysis::predict(*baseline, {*use});
+  ASSERT_EQ(even.declined, "");
+  EXPECT_NEAR(static_cast<double>(even.step) / 1e6 / GetParam().unprofiled_ms, 1, 0.1);
+}
+
+TEST_P(RanksSlowed, CauseAndCostAreNamed) {
+  Result<ranks::Job> job = job_of(GetParam());
   ASSERT_TRUE(job) << job.error().to_string();
   const Result<analysis::RanksReport> r = analysis::analyse_ranks(*job, {});
   ASSERT_TRUE(r) << r.error().to_string();
@@ -50,9 +69,9 @@ TEST_P(RanksSlowed, CauseAndCostAreNamed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(H200, RanksSlowed,
-                         ::testing::Values(Slowed{"resnet18.launch", ranks::StragglerCause::kLateLaunch, 34.45},
-                                           Slowed{"resnet18.loader", ranks::StragglerCause::kDataLoader, 34.45},
-                                           Slowed{"resnet50.extra", ranks::StragglerCause::kSlowKernel, 83.45}));
+                         ::testing::Values(Slowed{"resnet18.launch", ranks::StragglerCause::kLateLaunch, 34.45, 32.43},
+                                           Slowed{"resnet18.loader", ranks::StragglerCause::kDataLoader, 34.45, 32.43},
+                                           Slowed{"resnet50.extra", ranks::StragglerCause::kSlowKernel, 83.45, 81.12}));
 
 }  // namespace
 }  // namespace foretrace::test

@@ -12,6 +12,17 @@ function predictedBefore(r) {
   return el("span", { class: r.validated ? null : "doubt" }, past.rows ? `${said} in ${past.rows}` : said);
 }
 
+// Everything that is known of how far such a change was off, and on what.
+function pastErrors(past) {
+  const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+  const on = [count(past.models, "model"), past.networks ? count(past.networks, "network") : null].filter(Boolean).join(", ");
+  const said = [known(past.step_pct) ? `step off by ${past.step_pct} % on average of ${count(past.rows, "row")}, ${past.worst_step_pct} % at worst (${past.worst_row})` : "no step could be judged",
+    known(past.gpu_pct) ? `GPU time ${past.gpu_pct} %` : null, known(past.memory_pct) ? `peak memory ${past.memory_pct} %` : null, `measured on ${on}`,
+    known(past.blind_pct) ? `${count(past.blind_rows, "row")} predicted before the program had met them: ${past.blind_pct} %` : null,
+    known(past.unseen_pct) ? `${count(past.unseen_rows, "row")} of networks that nothing was fitted on: ${past.unseen_pct} %` : null];
+  return said.filter(Boolean).join("; ");
+}
+
 // All bands on one logarithmic axis, so that none is cut off.
 function bandScale(rows) {
   const all = rows.flatMap(r => [r.low_ms ?? r.ms, r.high_ms ?? r.ms]).concat(data.today_ms).filter(v => v > 0);
@@ -67,7 +78,7 @@ function openChange(r) {
   for (const name of new Set(partsOf(r.whatif))) {
     const past = (data.track_record || {})[name];
     rows.push([`${name} assumes`, (data.assumes || {})[name]]);
-    rows.push([`${name} before`, past ? `step off by ${past.step_pct ?? "–"} % on average, ${past.worst_step_pct ?? "–"} % at worst, in ${past.rows} rows; GPU time ${past.gpu_pct ?? "–"} %, peak memory ${past.memory_pct ?? "–"} %` : "never measured"]);
+    rows.push([`${name} before`, past ? pastErrors(past) : "never measured"]);
   }
   for (const part of r.parts || []) rows.push([part.whatif, `without it ${ms(part.without_ms)} ms: ${part.why}`]);
   if (r.bound_ms) rows.push(["not below", `${ms(r.bound_ms)} ms (${r.bound_source})${r.bound_decided ? ": the bound decided, the models predict less" : ""}`]);

@@ -18,6 +18,7 @@ const Registered kRegistered(
      .not_modelled = "faster copies from host memory",
      .changes = Changes::kHost,
      .stage = Stage::kRuntime,
+     .validated = true,
      .definition = "CPU time is divided by x; how fast another host is, `foretrace calibrate` measures there",
      .apply = apply_cpu});
 

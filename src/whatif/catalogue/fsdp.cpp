@@ -14,8 +14,7 @@ const Registered kRegistered(scheme_whatif(
      .jax_code = "jax.device_put(params, NamedSharding(mesh, P(\"data\")))  # and the batch",
      .code_for = sharded_code,
      .validated = true,
-     .already = already_sharded,
-     .unvalidated = {"version=1"}}));
+     .already = already_sharded}));
 
 }  // namespace
 }  // namespace foretrace::whatif

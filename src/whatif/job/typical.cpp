@@ -5,6 +5,8 @@
 #include <string_view>
 #include <tuple>
 
+#include "ranks/exchange.hpp"
+
 namespace foretrace::whatif {
 
 using graph::Graph;
@@ -52,13 +54,7 @@ std::vector<std::uint32_t> typical_ranks(const JobModels& job, bool gpu) {
 }
 
 std::vector<std::pair<std::uint32_t, Ns>> costs_elsewhere(const Graph& mine, const Graph& other, bool gpu) {
-  const auto theirs = by_name(other, gpu);
-  std::vector<std::pair<std::uint32_t, Ns>> out;
-  for (const auto& [key, tasks] : by_name(mine, gpu)) {
-    const auto same = theirs.find(key);
-    if (same == theirs.end() || same->second.size() != tasks.size()) continue;
-    for (std::size_t i = 0; i < tasks.size(); ++i) out.emplace_back(tasks[i], other.cost[same->second[i]]);
-  }
+  auto out = ranks::exchange(by_name(mine, gpu), mine.cost, by_name(other, gpu), other.cost);
   std::sort(out.begin(), out.end());
   return out;
 }

@@ -13,8 +13,8 @@ namespace foretrace::whatif {
 /// class is what does the same work by construction.
 std::vector<std::uint32_t> typical_ranks(const JobModels& job, bool gpu);
 
-/// Tasks of `mine` and what the same task of `other` costs, in order of `mine`. Tasks are the same by lane, kind, name and place among
-/// those; where one rank has more of a kind than the other, none of that kind are paired. Collectives are never paired.
+/// Tasks of `mine` and what they would cost on `other`, in order of `mine` (ranks/exchange.hpp). Tasks are the same by lane, kind, name and
+/// place among those. Collectives are left out.
 std::vector<std::pair<std::uint32_t, Ns>> costs_elsewhere(const graph::Graph& mine, const graph::Graph& other,
                                                           bool gpu);
 

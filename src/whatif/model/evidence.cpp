@@ -36,10 +36,10 @@ const std::vector<PastErrors>& past_errors() {
   static const std::vector<PastErrors> kErrors = [] {
     std::vector<PastErrors> all;
     // Name, rows, mean and worst error of the step, error of GPU time and of memory, the worst row, rows of unseen networks and their
-    // error; empty: unknown.
-    for (const std::vector<std::string_view>& f : rows_of("errors", 9)) {
+    // error, networks between ranks, blind rows and their error; empty: unknown.
+    for (const std::vector<std::string_view>& f : rows_of("errors", 12)) {
       all.push_back({f[0], count(f[1]), parse_double(f[2]), parse_double(f[3]), parse_double(f[4]), parse_double(f[5]),
-                     f[6], count(f[7]), parse_double(f[8])});
+                     f[6], count(f[7]), parse_double(f[8]), count(f[9]), count(f[10]), parse_double(f[11])});
     }
     return all;
   }();
@@ -55,7 +55,7 @@ const PastErrors* past_errors_of(std::string_view whatif) {
 Evidence evidence_of(std::string_view name) {
   static const std::map<std::string_view, Evidence> kCounts = [] {
     std::map<std::string_view, Evidence> all;
-    for (const std::vector<std::string_view>& f : rows_of("counts", 3)) all[f[0]] = {count(f[1]), count(f[2])};
+    for (const std::vector<std::string_view>& f : rows_of("counts", 4)) all[f[0]] = {count(f[1]), count(f[2])};
     return all;
   }();
   const auto found = kCounts.find(name);

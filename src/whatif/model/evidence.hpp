@@ -24,6 +24,9 @@ struct PastErrors {
   std::string_view worst_row;        ///< the measured step that was missed most: "h200-clean resnet50 amp"
   int unseen_rows = 0;               ///< of networks that nothing is fitted on
   std::optional<double> unseen_pct;  ///< mean error of their steps
+  int networks = 0;                  ///< that connected the ranks of the rows; a step on one GPU has none
+  int blind_rows = 0;  ///< predicted before anything was changed for them, by the program that had not met them
+  std::optional<double> blind_pct;  ///< mean error of the steps then
 };
 /// Sorted by name.
 const std::vector<PastErrors>& past_errors();

@@ -51,9 +51,9 @@ bool times_are_given(const Model& changed) {
 
 }  // namespace
 
-Bounds::Bounds(const Model& base, std::optional<Ns> measured_step) {
+Bounds::Bounds(const Model& base, std::optional<Ns> measured_step, bool collectives) {
   if (base.job) {
-    for (const auto& rank : base.job->ranks) of_ranks_.emplace_back(*rank, measured_step);
+    for (const auto& rank : base.job->ranks) of_ranks_.push_back(Bounds(*rank, measured_step, false));
     return;
   }
   const graph::Graph& g = base.graph;
@@ -63,7 +63,7 @@ Bounds::Bounds(const Model& base, std::optional<Ns> measured_step) {
     if (!is_own_work(g, t)) continue;
     const std::uint32_t row = base.works.row_of(t);
     if (row < measured.size()) measured[row] += static_cast<double>(g.cost[t]);
-    if (!g.event[t].valid()) continue;
+    if (!g.event[t].valid() || (!collectives && g.kind[t] == graph::TaskKind::kCollective)) continue;
     recorded_.push_back({g.measured[t], std::llround(static_cast<double>(g.cost[t]) / gpu), g.cost[t], g.event[t].value,
                          g.kind[t] == graph::TaskKind::kKernel || g.kind[t] == graph::TaskKind::kCollective});
   }

@@ -20,12 +20,15 @@ namespace foretrace::whatif {
 class Bounds {
  public:
   /// `base` is the model before any change; `measured` its step without the profiler, where known: the GPU is not busy for longer.
-  Bounds(const Model& base, std::optional<Ns> measured);
+  Bounds(const Model& base, std::optional<Ns> measured) : Bounds(base, measured, true) {}
 
   /// Of the base with changes applied; `decided` is left to the caller. `real`: the measured step over the simulated one.
   [[nodiscard]] Bound of(const Model& changed, double real = 1) const;
 
  private:
+  /// `collectives`: whether they keep the GPU busy for as long as recorded. In a job they wait for other ranks, who may come earlier.
+  Bounds(const Model& base, std::optional<Ns> measured, bool collectives);
+
   /// A GPU task of the trace, by when it began.
   struct Recorded {
     Ns begin, busy;  ///< as traced

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""First predictions: what the program said of measured rows before it had met them, beside what it says now.
+
+    tools/first_predictions.py --write --program OLD    asks OLD, the program as it was when the rows arrived, and keeps its answers as they
+                                                        come in data/FOLDER/first.csv
+    tools/first_predictions.py                          writes the tables of docs/internals/accuracy.md and appendix-first.md from these files
+    tools/first_predictions.py --check                  fails when the tables say something else
+
+OLD is built from commit 3847595c: data/h200-changes arrived with it, and no model had been touched for those rows or for data/h200-schemes.
+Errors are counted as everywhere (tools/truth.py). A prediction that was declined is wrong altogether: 100 %.
+"""
+
+import csv
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean
+
+import accuracy
+import fitted
+import scale_accuracy
+import track_record
+from accuracy_tables import aligned, with_between
+from job_rows import NETWORKS
+from track_record import First, records, scheme_whatifs
+from truth import ROOT, Folder
+
+DOCS = ROOT / "docs" / "internals" / "accuracy.md"
+APPENDIX = ROOT / "docs" / "internals" / "appendix-first.md"
+MARK, ROWS = "first-predictions", "first-rows"
+SCHEMES, CHANGES = ROOT / "data" / "h200-schemes", ROOT / "data" / "h200-changes"
+DECLINED_PCT = 100.0
+
+
+def changes(program: Path) -> Iterator[dict]:
+    """Changes of a step on one GPU. Its own table of residuals made the bands: it had none of these rows."""
+    for r in accuracy.measure(accuracy.Program(program), [Folder(CHANGES)])[0]:
+        if r.time_pct is not None:
+            yield line(f"{r.folder} {r.name}", "", [u.split(":")[0] for u in r.uses], r.row.median, r.prediction, r.time_pct)
+
+
+def schemes(program: Path) -> Iterator[dict]:
+    for row, prediction, problem in scale_accuracy.predicted(program, SCHEMES):
+        name = f"{row['model']} {row['world']} {row['case']}"
+        error = DECLINED_PCT if prediction is None else 100 * scale_accuracy.distance(prediction["ms"], row)
+        yield line(name, NETWORKS[row["tag"]], scheme_whatifs(row["case"]), row["median_ms"], prediction or {"declined": problem}, error)
+
+
+def line(row: str, network: str, whatifs: list[str], measured_ms: float, prediction: dict, error_pct: float) -> dict:
+    said = {name: f"{prediction[name]:.2f}" if name in prediction else "" for name in ("ms", "low_ms", "high_ms")}
+    to_median = 100 * (prediction["ms"] / measured_ms - 1) if "ms" in prediction else DECLINED_PCT
+    return {"row": row, "network": network, "what-ifs": " + ".join(whatifs), "measured_ms": f"{measured_ms:.2f}", "first_ms": said["ms"],
+            "first_low_ms": said["low_ms"], "first_high_ms": said["high_ms"], "error_pct": f"{error_pct:+.1f}", "to_median_pct": f"{to_median:+.1f}"}
+
+
+def kept(lines: Iterator[dict]) -> str:
+    rows = list(lines)
+    out = io.StringIO()
+    writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def now() -> dict[tuple[str, str], float]:
+    """Errors of today's program, by the row's name and network."""
+    found = {(row["row"], ""): float(row["time %"]) for row in records(track_record.APPENDIX.read_text(), "rows") if row["time %"] != "–"}
+    for row in records(track_record.SCALE.read_text(), "scale-rows"):
+        found[f"{row['model']} {row['ranks']} {row['case']} {row['measured ms']}", row["network"]] = float(row["error %"])
+    return found
+
+
+def today(first: First, errors: dict[tuple[str, str], float]) -> float | None:
+    """Several folders have a row of one name: those of schemes are told apart by what was measured."""
+    name = f"{first.row} {first.measured_ms:.1f}" if first.network else first.row
+    return errors.get((name, first.network))
+
+
+def mean_and_worst(values: list[float]) -> str:
+    return f"{mean(values):.1f} / {max(values):.1f}" if values else "–"
+
+
+def summary(firsts: list[First]) -> list[str]:
+    errors = now()
+    rows = []
+    for name in sorted({w for f in firsts for w in f.whatifs}):
+        mine = [f for f in firsts if name in f.whatifs]
+        later = [abs(e) for f in mine if (e := today(f, errors)) is not None]
+        rows.append([name, str(len(mine)), mean_and_worst([abs(f.error_pct) for f in mine]), mean_and_worst([abs(f.to_median_pct) for f in mine]),
+                     mean_and_worst(later)])
+    return aligned(["what-if", "rows", "first: error % mean / worst", "to the median %", "now: error % mean / worst"], rows)
+
+
+def table(firsts: list[First]) -> list[str]:
+    errors = now()
+    rows = []
+    for f in firsts:
+        later = today(f, errors)
+        rows.append([f.row, f.network or "–", " + ".join(f.whatifs), f"{f.measured_ms:.2f}", f"{f.first_ms:.2f}" if f.first_ms else "declined",
+                     f"{f.error_pct:+.1f}", f"{f.to_median_pct:+.1f}", "–" if later is None else f"{later:+.1f}"])
+    return aligned(["row", "network", "what-if", "measured ms", "first ms", "first error %", "to the median %", "error % now"], rows)
+
+
+def files(options) -> dict[Path, str]:
+    if options.write:
+        return {CHANGES / track_record.FIRST: kept(changes(options.program)), SCHEMES / track_record.FIRST: kept(schemes(options.program))}
+    firsts = track_record.first_predictions()
+    return {DOCS: with_between(DOCS, MARK, "\n".join(summary(firsts))), APPENDIX: with_between(APPENDIX, ROWS, "\n".join(table(firsts)))}
+
+
+def main() -> int:
+    parser = fitted.parser(__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a table is not what the data say")
+    parser.add_argument("--write", action="store_true", help="keep what --program says as first predictions")
+    parser.add_argument("--program", type=Path, help="the program as it was when the rows arrived")
+    options = parser.parse_args()
+    if options.write and (options.check or not options.program):
+        parser.error("--write needs --program, the program as it was when the rows arrived")
+    return fitted.keep(files(options), options.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
