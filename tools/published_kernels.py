@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Kernels that others published, against the laws: products and attention, GPU by GPU.
 
-    tools/published_kernels.py [--rows] [--gate] [--program build/tests/gpu_figures]
+    tools/published_kernels.py [--rows] [--left-out] [--gate] [--program build/tests/gpu_figures]
 
 Rows of data/published/products.csv (square products; sizes from 4096 on, below which their timing holds the host) and kernels.csv. A product is carried from an
 H100's law (transfer.hpp), with the band that comes with it; attention is the law's own time, its band that of kernels of another maker. AMD's GPUs are shown one
-by one. Parameters in half precision and of attention were fitted to these rows (tools/fit_published.py): `left out` is how far products of a GPU are off when the set is
-fitted without it.
+by one. Parameters in half precision and of attention were fitted to these rows (tools/fit_published.py): --left-out shows how far products of each GPU are off when the
+set is fitted without it (a minute).
 """
 
 import collections
@@ -65,6 +65,7 @@ def figures(found):
 def main():
     parser = gates.parser(__doc__, ROOT / "build" / "tests" / "gpu_figures")
     parser.add_argument("--rows", action="store_true", help="every GPU and kind")
+    parser.add_argument("--left-out", action="store_true", help="products of AMD's GPUs, fitted without each")
     args = parser.parse_args()
     found = rows(args.program)
     amd = [r for r in found if r[0].startswith("MI")]
@@ -80,6 +81,11 @@ def main():
     for name, f in shown.items():
         print(
             f"{name:40} rows {f['rows']:4}  mean {f['mean_pct']:5.1f} %  bias {f['bias_pct']:+6.1f} %  inside the band {f['inside_pct']:5.1f} %"
+        )
+    for gpu, off in fit_published.half_left_out(args.program).items() if args.left_out else ():
+        errors = [math.expm1(x) for x in off]
+        print(
+            f"left out, {gpu:30} rows {len(off):4}  mean {100 * statistics.mean(map(abs, errors)):5.1f} %  bias {100 * statistics.mean(errors):+6.1f} %"
         )
     now = {f"kernels: {name}, mean %": shown[name]["mean_pct"] for name in ("AMD, MI300X and MI250X", "AMD, all")}
     if args.update_limits:
