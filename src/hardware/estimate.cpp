@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hardware/board_power.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/kernel_features.hpp"
@@ -119,7 +120,8 @@ double roofline_ns(const Work& w, const Device& d) {
   const double memory = d.bandwidth_gbs > 0 ? beyond / d.bandwidth_gbs : 0;
   // Strict fp32 convolutions may use algorithms with fewer multiplications than the definition's (Winograd, FFT).
   const double saving = is_conv(w) && w.dtype == Dtype::kFp32 ? 4.0 : 1.0;
-  const double compute = is_product(w) && d.tflops(w.dtype) > 0 ? w.flops / saving / (d.tflops(w.dtype) * 1e3) : 0;
+  const double peak = is_product(w) ? d.tflops(w.dtype) * highest_clock(w.dtype, d) : 0;
+  const double compute = peak > 0 ? w.flops / saving / (peak * 1e3) : 0;
   return std::max(memory, compute);
 }
 
