@@ -118,10 +118,12 @@ double roofline_ns(const Work& w, const Device& d) {
   // What fits in L2 may never reach memory, so traffic bounds the time only beyond it.
   const double beyond = std::max(0.0, w.bytes() - d.l2_mb * 1e6);
   const double memory = d.bandwidth_gbs > 0 ? beyond / d.bandwidth_gbs : 0;
-  // Strict fp32 convolutions may use algorithms with fewer multiplications than the definition's (Winograd, FFT).
-  const double saving = is_conv(w) && w.dtype == Dtype::kFp32 ? 4.0 : 1.0;
-  const double peak = is_product(w) ? d.tflops(w.dtype) * highest_clock(w.dtype, d) : 0;
-  const double compute = peak > 0 ? w.flops / saving / (peak * 1e3) : 0;
+  double peak = is_product(w) ? d.tflops(w.dtype) * highest_clock(w.dtype, d) : 0;
+  // Strict fp32 convolutions may use algorithms with fewer multiplications than the definition's (Winograd, FFT), and where TF32 is allowed
+  // a library may still choose those: it does where TF32 multiplies no faster than fp32.
+  if (is_conv(w) && (w.dtype == Dtype::kFp32 || w.dtype == Dtype::kTf32))
+    peak = std::max(peak, 4 * d.tflops(Dtype::kFp32) * highest_clock(Dtype::kFp32, d));
+  const double compute = peak > 0 ? w.flops / (peak * 1e3) : 0;
   return std::max(memory, compute);
 }
 
