@@ -210,14 +210,14 @@ def appendix(rows):
     head = ["source", "network", "precision", "batch", "GPU", "published ms", "predicted ms", "step %", "in band", "of"]
     cells = [[r["source"], r["model"], r["precision"], str(r["batch"]), r["device"], f"{r['measured_ms']:.1f}", f"{r['predicted_ms']:.1f}",
               f"{r['error_pct']:+.1f}", "yes" if r["inside"] else "no", r["of"]] for r in same]  # fmt: skip
-    matched = [[f"`{s['source']}`", s["software"], s["matched"]] for s in csv_rows(FOLDER / "sources.csv") if s["matched"]]
+    matched = [f"- `{s['source']}` ({s['software']}): {s['matched']}" for s in csv_rows(FOLDER / "sources.csv") if s["matched"]]
     gpus = [[device, kind, str(f["rows"]), f"{f['mean_pct']:.1f}", f"{f['bias_pct']:+.1f}", f"{f['inside_pct']:.0f}"]
             for device in sorted({r["device"] for r in same}) for kind in sorted(set(CLASSES.values()))
             if (f := of_steps([r for r in same if (r["device"], CLASSES[r["precision"]]) == (device, kind)]))]  # fmt: skip
     return ("# Appendix: published steps\n\nTraining steps that others published, predicted from steps recorded on an H200 in FP32, where the recorded network is the\n"
             "published one. Written by `tools/published_steps.py --update-docs`. [GPUs](gpus.md) has the summary. `of`: GPU where the prediction waits for the CPU of the\n"
             "trace's host; the GPU's own time is compared then.\n\n## How each source was matched\n\nAddresses: `data/published/sources.csv`.\n\n"
-            + "\n".join(aligned(["source", "software", "matched"], matched))
+            + "\n".join(matched)
             + "\n\n## Each GPU\n\n" + "\n".join(aligned(["GPU", "precision", "rows", "mean %", "bias %", "in band %"], gpus))
             + "\n\n## Every row\n\n<!-- published-rows -->\n\n" + "\n".join(aligned(head, cells)) + "\n\n<!-- end of published-rows -->\n")  # fmt: skip
 
