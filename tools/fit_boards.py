@@ -10,7 +10,8 @@ A long product reaches a share s of what the law says at the rated clock without
   which boards of one architecture agree best on the energy, `lanes` and `tensor` are energies (W for each TFLOP/s; TF32 counts for two), the mean of the
   boards. An architecture without such a board takes the energy of its nearest (architectures.csv), else of the one
   with the nearest process node, in proportion to the node, and never more than a board of
-  its own shows that was not held back.
+  its own shows that was not held back. Lanes of GeForce boards are the same chip: they run above their rated clock until the limit holds them, and where no other board
+  was measured their energy is brought to the rated clock of the others, as the square of the voltage there.
 - Boards that were measured get s itself in their device file; but not those whose own tables the law was fitted to. GeForce boards run above their rated clock
   where power allows: one that nobody measured gets the mean of the measured ones of its architecture.
 - A board at its limit that was measured in one kind of work only shows how much more or less energy it takes than others of its architecture do for the same work (its
@@ -160,7 +161,7 @@ def share_at(power, floor):
 
 def of_its_energy(found, rates, floor, program):
     """{device: {kind: (s, why)}} of the kinds that nobody measured."""
-    result = {}
+    result: dict[str, dict[str, tuple[float, str]]] = {}
     for dev in sorted({f[2] for f in found if not geforce(f[2]) and f[2] not in OWN_TABLES and architecture(device(f[2]))[:3] != "gfx"}):
         mine = [f for f in found if f[2] == dev]
         others = energies([f for f in found if f[2] != dev], rates, floor)
@@ -180,6 +181,23 @@ def of_its_energy(found, rates, floor, program):
                     f"not measured: at the limit of {watts} W with {math.exp(statistics.mean(more)):.2f} times the energy of others, as in {', '.join(f[3] for f in mine)}",
                 )
     return result
+
+
+def of_geforce(found, rates, floor, arch):
+    """[log W per TFLOP/s] of lanes at the rated clock of the architecture's other boards. Nothing where the law was fitted to one of them at its limit."""
+    if any(architecture(device(dev)) == arch for dev in OWN_TABLES - HOT):
+        return []
+    others = [
+        device(path.stem)["compute"]["clock_mhz"]
+        for path in DEVICES.glob("*.toml")
+        if architecture(device(path.stem)) == arch and not geforce(path.stem)
+    ]
+    logs = []
+    for unit, a, dev, kind, s, watts, times in found:
+        if (unit, a) == ("lanes", arch) and geforce(dev) and others:
+            x = s * device(dev)["compute"]["clock_mhz"] / statistics.median(others)
+            logs.append(math.log(watts / (rates[(dev, kind)] * times * (floor + (1 - floor) * x) ** 2)))
+    return logs
 
 
 def spread(by_unit):
@@ -212,6 +230,8 @@ def files(options):
                 continue  # their FP32 products run on matrix cores
             if (unit, arch) in held:
                 value, many, off = held[(unit, arch)]
+            elif unit == "lanes" and (logs := of_geforce(found, rates, floor, arch)):
+                value, many, off = math.exp(statistics.mean(logs)), len(logs), statistics.stdev(logs) if len(logs) > 1 else None
             else:
                 near = min((a for u, a in held if u == unit and (vendor == "amd") == a.startswith("gfx")), default=None,
                            key=lambda a: (a != like[(vendor, arch)], abs(math.log(nodes[(vendor, a)] / nm))))  # fmt: skip
