@@ -10,9 +10,12 @@ A long product reaches a share s of what the law says at the rated clock without
   which boards of one architecture agree best on the energy, `lanes` and `tensor` are energies (W for each TFLOP/s; TF32 counts for two), the mean of the
   boards. An architecture without such a board takes the energy of its nearest (architectures.csv), else of the one
   with the nearest process node, in proportion to the node, and never more than a board of
-  its own shows that was not held back.
+  its own shows that was not held back. Lanes of GeForce boards are the same chip: they run above their rated clock until the limit holds them, and where no other board
+  was measured their energy is brought to the rated clock of the others, as the square of the voltage there.
 - Boards that were measured get s itself in their device file; but not those whose own tables the law was fitted to. GeForce boards run above their rated clock
   where power allows: one that nobody measured gets the mean of the measured ones of its architecture.
+- A board at its limit that was measured in one kind of work only shows how much more or less energy it takes than others of its architecture do for the same work (its
+  memory, its losses, its chip). The kinds that nobody measured get what the limit leaves with that energy.
 """
 
 import collections
@@ -61,7 +64,7 @@ def device(name):
 
 def geforce(name):
     """Their tensor cores are sold below what the chip can do: what they lack is not power."""
-    return "GeForce" in device(name)["driver_names"][0]
+    return any("GeForce" in driver for driver in device(name)["driver_names"])
 
 
 def architecture(file):
@@ -147,6 +150,56 @@ def energies(found, rates, floor):
     return result
 
 
+def share_at(power, floor):
+    """x with x V(x)^2 = power, of what the rated clock takes (board_power.cpp has the same)."""
+    low, high = 0.0, 1.0
+    while high - low > 1e-6:
+        x = (low + high) / 2
+        low, high = (x, high) if x * voltage(x, floor) ** 2 < power else (low, x)
+    return low
+
+
+def of_its_energy(found, rates, floor, program):
+    """{device: {kind: (s, why)}} of the kinds that nobody measured."""
+    result: dict[str, dict[str, tuple[float, str]]] = {}
+    for dev in sorted({f[2] for f in found if not geforce(f[2]) and f[2] not in OWN_TABLES and architecture(device(f[2]))[:3] != "gfx"}):
+        mine = [f for f in found if f[2] == dev]
+        others = energies([f for f in found if f[2] != dev], rates, floor)
+        more = [x - statistics.mean(others[key]) for key, some in energies(mine, rates, floor).items() if key in others for x in some]
+        missing = [kind for kind in ("fp32", "tf32", "half") if kind not in {f[3] for f in mine}]
+        arch, watts = architecture(device(dev)), device(dev)["board"].get("power_w", 0)
+        if not more or not missing or ("tensor", arch) not in others:
+            continue
+        energy = math.exp(statistics.mean(others[("tensor", arch)]) + statistics.mean(more))
+        for kind in missing:
+            asked = ("fp16" if kind == "half" else kind, dev, 10240, 10240, 10240, 2 if kind == "half" else 4)
+            free = 2.0 * 10240**3 / free_us(program, [asked])[0] / 1e6 * (2 if kind == "tf32" else 1)
+            share = share_at(watts / (energy * free), floor)
+            if share < LIMITED:
+                result.setdefault(dev, {})[kind] = (
+                    share,
+                    f"not measured: at the limit of {watts} W with {math.exp(statistics.mean(more)):.2f} times the energy of others, as in {', '.join(f[3] for f in mine)}",
+                )
+    return result
+
+
+def of_geforce(found, rates, floor, arch):
+    """[log W per TFLOP/s] of lanes at the rated clock of the architecture's other boards. Nothing where the law was fitted to one of them at its limit."""
+    if any(architecture(device(dev)) == arch for dev in OWN_TABLES - HOT):
+        return []
+    others = [
+        device(path.stem)["compute"]["clock_mhz"]
+        for path in DEVICES.glob("*.toml")
+        if architecture(device(path.stem)) == arch and not geforce(path.stem)
+    ]
+    logs = []
+    for unit, a, dev, kind, s, watts, times in found:
+        if (unit, a) == ("lanes", arch) and geforce(dev) and others:
+            x = s * device(dev)["compute"]["clock_mhz"] / statistics.median(others)
+            logs.append(math.log(watts / (rates[(dev, kind)] * times * (floor + (1 - floor) * x) ** 2)))
+    return logs
+
+
 def spread(by_unit):
     logs = [x - statistics.mean(some) for some in by_unit.values() if len(some) > 1 for x in some]
     return math.sqrt(statistics.mean(x * x for x in logs))
@@ -177,6 +230,8 @@ def files(options):
                 continue  # their FP32 products run on matrix cores
             if (unit, arch) in held:
                 value, many, off = held[(unit, arch)]
+            elif unit == "lanes" and (logs := of_geforce(found, rates, floor, arch)):
+                value, many, off = math.exp(statistics.mean(logs)), len(logs), statistics.stdev(logs) if len(logs) > 1 else None
             else:
                 near = min((a for u, a in held if u == unit and (vendor == "amd") == a.startswith("gfx")), default=None,
                            key=lambda a: (a != like[(vendor, arch)], abs(math.log(nodes[(vendor, a)] / nm))))  # fmt: skip
@@ -191,7 +246,7 @@ def files(options):
                 value = min([value, *free])
             lines.append(f"{unit},{arch},{value:.3g},{many},{'' if off is None else f'{off:.2f}'}")
     texts = {HARDWARE / "boards" / "power.csv": "\n".join(lines) + "\n"}
-    return texts | device_files(shares, found)
+    return texts | device_files(shares, of_its_energy(found, rates, floor, options.program))
 
 
 def csv_rows_of(path):
@@ -201,30 +256,44 @@ def csv_rows_of(path):
     return list(csv.DictReader(line for line in path.read_text().splitlines() if not line.startswith("#")))
 
 
-def device_files(shares, found):
-    """Device files with what was measured."""
+def apart(logs):
+    """How well a share is known."""
+    return f"{100 * statistics.stdev(logs):.0f} % apart"
+
+
+def device_files(shares, by_energy):
+    """Device files with what was measured, and what follows for kinds that were not."""
     sets: dict[str, dict[str, tuple[float, str]]] = collections.defaultdict(dict)
     above = collections.defaultdict(list)
     for (dev, kind), logs in shares.items():
         if (dev not in OWN_TABLES or dev in HOT) and architecture(device(dev))[:3] != "gfx":
-            sets[dev][kind] = (math.exp(statistics.mean(logs)), f"{len(logs)} products")
+            sets[dev][kind] = (math.exp(statistics.mean(logs)), ("1 product" if len(logs) == 1 else f"{len(logs)} products, {apart(logs)}"))
             if geforce(dev) and "Laptop" not in dev:
                 above[(architecture(device(dev)), kind)].append(math.exp(statistics.mean(logs)))
+    for dev, held in by_energy.items():
+        sets[dev] |= held
     for dev, held in REFERENCE.items():
         sets[dev] = {kind: (share, "data/, tools/fit_products.py") for kind, share in held.items()}
     for path in sorted(DEVICES.glob("*.toml")):
-        file = tomllib.loads(path.read_text())
-        if path.stem in sets or "GeForce" not in file["driver_names"][0] or "Laptop" in path.stem:
+        if path.stem in sets or not geforce(path.stem) or "Laptop" in path.stem:
             continue
         for kind in ("fp32", "tf32", "half"):
-            if some := above.get((architecture(file), kind)):
-                sets[path.stem][kind] = (statistics.mean(some), f"not measured: {len(some)} GeForce boards of this architecture")
+            if some := above.get((architecture(device(path.stem)), kind)):
+                sets[path.stem][kind] = (
+                    statistics.mean(some),
+                    f"not measured: {len(some)} GeForce boards of this architecture"
+                    + (f", {apart(map(math.log, some))}" if len(some) > 1 else ""),
+                )
     texts = {}
     for path in sorted(DEVICES.glob("*.toml")):
         text = re.sub(r"\[sustained\][^\[]*", "", path.read_text())
         if mine := sets.get(path.stem):
             rows = "".join(f"{kind} = {mine[kind][0]:.3g}  # {mine[kind][1]}\n" for kind in ("fp32", "tf32", "half") if kind in mine)
-            text = text.replace("[link]", f"[sustained]  # clock that long products hold, as a share of clock_mhz\n{rows}\n[link]", 1)
+            text = text.replace(
+                "[link]",
+                f"[sustained]  # clock that long products hold, as a share of clock_mhz; apart: one standard deviation\n{rows}\n[link]",
+                1,
+            )
         texts[path] = text
     return texts
 

@@ -47,10 +47,10 @@ PROFILED = ("aiter-tuning", "aiter-mi355x")
 
 
 def kernel_products():
-    """[(device, m, n, k, us)] of kernels.csv."""
+    """[(device, m, n, k, us)] of kernels.csv, in half precision."""
     found = []
     for row in csv_rows(ROOT / "data" / "published" / "kernels.csv"):
-        if row["kind"] == "product":
+        if row["kind"] == "product" and row["precision"] in ("fp16", "bf16"):
             m, n, k = map(int, row["shape"].split("x"))
             us = float(row["value"]) if row["unit"] == "us" else 2.0 * m * n * k / float(row["value"]) / 1e6
             if us > HOST_US or row["source"] in PROFILED:
@@ -128,25 +128,35 @@ def search(p, bounds, cost):
     return p
 
 
+def half_times(program, p, rows):
+    return ask(
+        program, [f"product fp16 {d} {d} 1 {m} {n} {k} 2 0" for d, m, n, k, _ in rows], PRODUCTS.read_text() + text_of("half", "amd", p)
+    )
+
+
+def half_fit(program, rows):
+    return search(set_of("half", "any"), HALF, lambda p: loss(half_times(program, p, rows), rows))
+
+
+def half_errors(program, p, rows):
+    return [math.log(us / row[-1]) for us, row in zip(half_times(program, p, rows), rows)]
+
+
+def half_left_out(program):
+    """{GPU: log errors of its rows}, fitted without them."""
+    rows = product_rows()
+    return {left: half_errors(program, half_fit(program, [r for r in rows if r[0] != left]), [r for r in rows if r[0] == left])
+            for left in sorted({r[0] for r in rows})}  # fmt: skip
+
+
 def half(program):
     rows = product_rows()
-    shipped = PRODUCTS.read_text()
-
-    def times(p, some):
-        return ask(program, [f"product fp16 {d} {d} 1 {m} {n} {k} 2 0" for d, m, n, k, _ in some], shipped + text_of("half", "amd", p))
-
-    def fit(some):
-        return search(set_of("half", "any"), HALF, lambda p: loss(times(p, some), some))
-
-    off = []
-    for left in sorted({r[0] for r in rows}):
-        p = fit([r for r in rows if r[0] != left])
-        mine = [r for r in rows if r[0] == left]
-        off += [math.log(us / r[-1]) for us, r in zip(times(p, mine), mine)]
-    p = fit(rows)
-    known = [math.log(us / r[-1]) for us, r in zip(times(p, rows), rows)]
-    p |= {"spread_known": math.sqrt(statistics.mean(x * x for x in known)), "spread_new": math.sqrt(statistics.mean(x * x for x in off))}
-    return p
+    p = half_fit(program, rows)
+    known, off = half_errors(program, p, rows), [x for some in half_left_out(program).values() for x in some]
+    return p | {
+        "spread_known": math.sqrt(statistics.mean(x * x for x in known)),
+        "spread_new": math.sqrt(statistics.mean(x * x for x in off)),
+    }
 
 
 def pascal(program):

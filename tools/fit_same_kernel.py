@@ -12,9 +12,9 @@ import sys
 
 import fit_laws
 import fitted
-import gpu_accuracy
 import laws
 import numpy as np
+import same_kernels
 from laws import figures
 
 TABLE = fit_laws.FOLDER / "same_kernel.csv"
@@ -43,9 +43,9 @@ def pairs(folder):
     def sample(time):
         return time.iloc[np.linspace(0, len(time) - 1, min(MOST, len(time))).astype(int)]
 
-    for op, (tensors, _) in gpu_accuracy.ALIKE.items():
-        for o, t, time, kernel, moved, blocks, _, floors in gpu_accuracy.alike_pairs(folder, op, tensors, sample):
-            fixed = np.full(len(time), gpu_accuracy.HOST_SHARE * floors[t]), np.full(len(time), floors[t])
+    for op, (tensors, _) in same_kernels.ALIKE.items():
+        for o, t, time, kernel, moved, blocks, _, floors in same_kernels.alike_pairs(folder, op, tensors, sample):
+            fixed = np.full(len(time), same_kernels.HOST_SHARE * floors[t]), np.full(len(time), floors[t])
             fitted_to = (time[t].values > LONG * floors[t]) & (op not in ALONG_ROWS)
             out.setdefault((o, t), []).append(np.column_stack([kernel, moved, blocks, *fixed, time[t].values, fitted_to]))
     return {pair: np.concatenate(parts) for pair, parts in out.items()}

@@ -62,6 +62,20 @@ def same_kernel_table(result):
     return aligned(["kernels that stay the same", "mean %", "median %", "worst pair %"], rows)
 
 
+def amd_table(result):
+    """Element-wise kernels to and from AMD's GPUs."""
+    rows = [[name, str(f["rows"]), f"{f['mean_pct']:.1f}", f"{f['median_pct']:.1f}", f"{f['bias_pct']:+.1f}", f"{f['inside_pct']:.0f}"]
+            for name, f in result["amd_same_kernel"].items()]
+    return aligned(["additions and ReLU", "rows", "mean %", "median %", "bias %", "inside the band of 80 %, %"], rows)
+
+
+def band_table(result):
+    """How much of what was left out of the fit lies in its 10-90 % band."""
+    rows = [[title, f"{result[kind]['inside the band, %']:.0f}"] for kind, title in (*TITLES.items(), ("attention", "BF16 attention")) if result[kind]]
+    rows += [["kernels that stay the same", f"{result['same_kernel']['ours']['inside the band, %']:.0f}"]] if result["same_kernel"] else []
+    return aligned(["GPU or generation left out", "inside the band of 80 %, %"], rows)
+
+
 def model_table(result):
     m = result["models"]
     rows = [["ours, GPU left out", m["mean_pct"]], ["ours, generation left out", m["generation_left_out_mean_pct"]],
@@ -107,6 +121,8 @@ def update_docs(result):
     write_between(docs / "gpus.md", "products", "\n".join(product_table(result)))
     write_between(docs / "gpus.md", "targets", "\n".join(target_table(result)))
     write_between(docs / "gpus.md", "origins", "\n".join(origin_table(result)))
+    write_between(docs / "gpus.md", "amd-same-kernels", "\n".join(amd_table(result)))
+    write_between(docs / "gpus.md", "bands", "\n".join(band_table(result)))
     write_between(docs / "gpus.md", "models", "\n".join(model_table(result)))
     write_between(docs / "gpus.md", "largest", "\n".join(largest_table(result)))
     if result["training"]:
@@ -129,11 +145,9 @@ def show(result):
     if result["training"]:
         print("Whole training steps\n" + "\n".join(ratio_table(result)) + "\n\n" + "\n".join(ratio_figures(result)) + "\n")
         print(f"RTX 3090 in AMP: {result['training']['steps']}; ResNet-50 on a V100: {result['training']['resnet_on_v100']}")
-    for part in (*TITLES, "attention"):
-        if result[part]:
-            print(f"inside the band of 80 %: {part} {result[part]['inside the band, %']} %")
-    if result["same_kernel"]:
-        print(f"inside the band of 80 %: kernels that stay the same {result['same_kernel']['ours']['inside the band, %']} %")
+    print("\n".join(band_table(result)) + "\n")
+    if result["amd_same_kernel"]:
+        print("\n".join(amd_table(result)) + "\n")
     if result["unknown_gpus"]:
         print("left out, no device file has them: " + ", ".join(result["unknown_gpus"]))
     for part in ("same_kernel", *TITLES, "attention", "models", "training"):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Kernels that others published, against the laws: products and attention, GPU by GPU.
 
-    tools/published_kernels.py [--rows] [--gate] [--program build/tests/gpu_figures]
+    tools/published_kernels.py [--rows] [--left-out] [--gate] [--program build/tests/gpu_figures]
 
 Rows of data/published/products.csv (square products; sizes from 4096 on, below which their timing holds the host) and kernels.csv. A product is carried from an
 H100's law (transfer.hpp), with the band that comes with it; attention is the law's own time, its band that of kernels of another maker. AMD's GPUs are shown one
-by one. Parameters in half precision and of attention were fitted to these rows (tools/fit_published.py): `left out` is how far products of a GPU are off when the set is
-fitted without it.
+by one. Parameters in half precision and of attention were fitted to these rows (tools/fit_published.py): --left-out shows how far products of each GPU are off when the
+set is fitted without it (a minute).
 """
 
 import collections
@@ -16,9 +16,11 @@ import sys
 
 import fit_published
 import gates
+from accuracy_tables import aligned, write_between
 from devices import HARDWARE
 from truth import ROOT, csv_rows
 
+DOCS = ROOT / "docs" / "internals" / "gpus.md"
 LIMITS = ROOT / "tools" / "published_limits.json"
 BAND = 1.2816
 SIZES = (4096, 8192, 10240)
@@ -65,6 +67,8 @@ def figures(found):
 def main():
     parser = gates.parser(__doc__, ROOT / "build" / "tests" / "gpu_figures")
     parser.add_argument("--rows", action="store_true", help="every GPU and kind")
+    parser.add_argument("--update-docs", action="store_true", help="write the table of docs/internals/gpus.md")
+    parser.add_argument("--left-out", action="store_true", help="products of AMD's GPUs, fitted without each")
     args = parser.parse_args()
     found = rows(args.program)
     amd = [r for r in found if r[0].startswith("MI")]
@@ -81,6 +85,16 @@ def main():
         print(
             f"{name:40} rows {f['rows']:4}  mean {f['mean_pct']:5.1f} %  bias {f['bias_pct']:+6.1f} %  inside the band {f['inside_pct']:5.1f} %"
         )
+    left_out = fit_published.half_left_out(args.program) if args.left_out or args.update_docs else {}
+    means = {gpu: 100 * statistics.mean(abs(math.expm1(x)) for x in off) for gpu, off in left_out.items()}
+    for gpu, off in left_out.items():
+        print(f"left out, {gpu:30} rows {len(off):4}  mean {means[gpu]:5.1f} %  bias {100 * statistics.mean(map(math.expm1, off)):+6.1f} %")
+    if args.update_docs:
+        cells = [[name, str(f["rows"]), f"{f['mean_pct']:.1f}", f"{f['bias_pct']:+.1f}", f"{f['inside_pct']:.0f}",
+                  f"{means[gpu]:.1f}" if (gpu := name.removeprefix("AMD, ")) in means else "-"]
+                 for name, f in shown.items() if not name.startswith("  ")]  # fmt: skip
+        head = ["kernels", "rows", "mean %", "bias %", "inside the band of 80 %, %", "left out, mean %"]
+        write_between(DOCS, "published-kernels", "\n".join(aligned(head, cells)))
     now = {f"kernels: {name}, mean %": shown[name]["mean_pct"] for name in ("AMD, MI300X and MI250X", "AMD, all")}
     if args.update_limits:
         gates.save(LIMITS, gates.load(LIMITS) | {name: round(value, 1) for name, value in now.items()})

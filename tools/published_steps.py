@@ -7,12 +7,16 @@ Two tables of rows: `data/published/steps.csv` (sources: `sources.csv` next to i
 Batch, precision, layout and sequence length of a row are stacked on a trace (TRACES; of the second table: gpu_throughput.py). TF32 stands for what "FP32"
 means in NVIDIA's containers from Ampere on.
 
-A step is compared where the recorded network is the published one (`same`). A ratio compares two GPUs in one source, model and precision, so that what the
+How each source was matched with a trace: `matched` in sources.csv, which the appendix shows.
+
+A step is compared where the recorded network is the published one (`same`). Where the prediction waits for the CPU of the trace's host, which the source did not
+have, the GPU's own time is compared instead. A ratio compares two GPUs in one source, model and precision, so that what the
 code of the source does besides cancels: `like` networks count there too. Rows of the RTX 3090, V100 and A100 in the second table were known when rules were
 chosen, and those of data/published were looked at while the model of the power limit was made: nothing was fitted to either but the width of bands.
 
 --write-spreads: src/hardware/spreads/steps.csv. Four in five steps are within 1.28 times the spread, for each thing that was learnt of the target (learnt.hpp):
-`device`, a board of an architecture whose products are in our tables; `architecture`, of another; `geforce`, cards for games in half precision.
+`device`, a board of an architecture whose products are in our tables; `architecture`, of another; `geforce`, cards for games in half precision; `vendor`, a GPU of
+another maker (one network on one GPU: learnt.cpp takes it for no less than work that nobody measured on two GPUs).
 """
 
 import collections
@@ -28,7 +32,7 @@ import gates
 import gpu_throughput
 import tomllib
 import track_record
-from accuracy_tables import aligned
+from accuracy_tables import aligned, write_between
 from devices import DEVICES, HARDWARE
 from truth import ROOT, csv_rows
 
@@ -42,7 +46,7 @@ TRACES = {
     # Sentences of other lengths.
     "gnmt": ("$FORETRACE_TRUTH/h200/gnmt", 64, "like", ()),
 }  # fmt: skip
-NO_RATIO = {"lambda-2025"}
+NO_RATIO = {"lambda-2025", "csc-2023-rocm"}
 CONSUMER = ("RTX-20", "RTX-30", "RTX-40", "RTX-50", "GTX-", "Titan")
 CLASSES = {"FP32": "FP32 and TF32", "TF32": "FP32 and TF32", "AMP-FP16": "half"}
 AIMS = {"FP32 and TF32": 10.0, "half": 14.0, "ratios": 7.0}
@@ -82,9 +86,10 @@ def public_rows():
             continue
         trace, own, near, changes = found
         batch = int(float(r["batch_per_gpu"]))
-        yield {"source": r["source_repo"].split("/")[0], "device": gpu_throughput.DEVICES[r["gpu"]], "model": f"{r['model']} {r['input_size']} {r['memory_format']}",
+        layout = gpu_throughput.layout_of(r["model"], r["memory_format"])
+        yield {"source": r["source_repo"].split("/")[0], "device": gpu_throughput.DEVICES[r["gpu"]], "model": f"{r['model']} {r['input_size']} {layout}",
                "precision": r["precision"], "batch": batch, "near": "same" if near == "same" and r["model"] != "gnmt_v2" else "like", "trace": trace,
-               "uses": stacked(r["precision"], batch, own, changes, r["memory_format"]), "measured_ms": 1e3 * batch / float(r["throughput"])}  # fmt: skip
+               "uses": stacked(r["precision"], batch, own, changes, layout), "measured_ms": 1e3 * batch / float(r["throughput"])}  # fmt: skip
 
 
 def predicted(rows, program):
@@ -100,8 +105,10 @@ def predicted(rows, program):
         by_device = {p["device"]: p for p in answer.get("predictions", []) if "ms" in p}
         for r in some:
             if p := by_device.get(r["device"]):
-                error = 100 * (p["ms"] / r["measured_ms"] - 1)
-                found.append(r | {"predicted_ms": p["ms"], "error_pct": error, "inside": p["low_ms"] <= r["measured_ms"] <= p["high_ms"]})
+                ms = p["gpu_ms"] if p["cpu_bound"] else p["ms"]
+                low, high = (p[edge] * ms / p["ms"] for edge in ("low_ms", "high_ms"))
+                found.append(r | {"predicted_ms": ms, "of": "GPU" if p["cpu_bound"] else "step", "error_pct": 100 * (ms / r["measured_ms"] - 1),
+                                  "inside": low <= r["measured_ms"] <= high})  # fmt: skip
             else:
                 print(f"left out, {trace.name} {' '.join(uses)} on {r['device']}: {answer.get('error', 'declined')}", file=sys.stderr)
     return found
@@ -148,6 +155,8 @@ LEAST_ROWS = 8
 
 def learnt(row):
     file = tomllib.loads((DEVICES / f"{row['device']}.toml").read_text())
+    if file["vendor"] != "nvidia":
+        return "vendor"
     kind = CLASSES[row["precision"]]
     if kind == "half" and "GeForce" in file["driver_names"][0]:
         return "geforce"
@@ -165,8 +174,8 @@ def spreads(rows):
     lines = ["# made by tools/published_steps.py --write-spreads, which says what each is", "learnt,precision,spread,steps"]
     for precision in ("fp32", "half"):
         least = 0.0  # less known is never taken to be better known
-        for what in ("device", "architecture", "geforce"):
-            if len(some := off.get((what, precision), [])) >= LEAST_ROWS:
+        for what in ("device", "architecture", "geforce", "vendor"):
+            if len(some := off.get((what, precision), [])) >= (1 if what == "vendor" else LEAST_ROWS):
                 least = max(least, sorted(some)[math.ceil(0.8 * len(some)) - 1] / 1.2816)
                 lines.append(f"{what},{precision},{least:.2g},{len(some)}")
     return "\n".join(lines) + "\n"
@@ -175,7 +184,7 @@ def spreads(rows):
 def figures(rows):
     result: dict = {"steps": {}, "ratios": {}}
     same = [r for r in rows if r["near"] == "same"]
-    own = [r for r in same if r["source"].startswith("lambda")]
+    own = [r for r in same if r["source"].startswith(("lambda", "csc"))]
     for kind in ("FP32 and TF32", "half"):
         for name, some in (("data/published", own), ("training-throughput.csv.gz", [r for r in same if r not in own]), ("all", same)):
             if found := of_steps([r for r in some if CLASSES[r["precision"]] == kind]):
@@ -187,26 +196,57 @@ def figures(rows):
                 result["ratios"][f"{source}, {kind}"] = {"pairs": len(errors), "mean_pct": statistics.mean(errors)}
     if every:
         result["ratios"]["all"] = {"pairs": len(every), "mean_pct": statistics.mean(e for _, _, e in every)}
+    result["steps"] |= {f"{device}, {kind}": found for device in sorted({r["device"] for r in same}) if device.startswith("MI") for kind in ("FP32 and TF32", "half")
+                        if (found := of_steps([r for r in same if (r["device"], CLASSES[r["precision"]]) == (device, kind)]))}  # fmt: skip
     result["by_gpu"] = {f"{device}, {kind}": {"rows": n, "off_pct": off} for (device, kind), (n, off) in by_gpu(rows).items()}
     return result
 
 
 def appendix(rows):
     """The text of docs/internals/appendix-published.md."""
-    head = ["source", "network", "precision", "batch", "GPU", "published ms", "predicted ms", "step %", "in band"]
+    same = sorted(
+        (r for r in rows if r["near"] == "same"), key=lambda r: (r["source"], r["model"], r["precision"], r["device"], r["batch"])
+    )
+    head = ["source", "network", "precision", "batch", "GPU", "published ms", "predicted ms", "step %", "in band", "of"]
     cells = [[r["source"], r["model"], r["precision"], str(r["batch"]), r["device"], f"{r['measured_ms']:.1f}", f"{r['predicted_ms']:.1f}",
-              f"{r['error_pct']:+.1f}", "yes" if r["inside"] else "no"]
-             for r in sorted(rows, key=lambda r: (r["source"], r["model"], r["precision"], r["device"], r["batch"])) if r["near"] == "same"]
+              f"{r['error_pct']:+.1f}", "yes" if r["inside"] else "no", r["of"]] for r in same]  # fmt: skip
+    matched = [f"- `{s['source']}` ({s['software']}): {s['matched']}" for s in csv_rows(FOLDER / "sources.csv") if s["matched"]]
+    gpus = [[device, kind, str(f["rows"]), f"{f['mean_pct']:.1f}", f"{f['bias_pct']:+.1f}", f"{f['inside_pct']:.0f}"]
+            for device in sorted({r["device"] for r in same}) for kind in sorted(set(CLASSES.values()))
+            if (f := of_steps([r for r in same if (r["device"], CLASSES[r["precision"]]) == (device, kind)]))]  # fmt: skip
     return ("# Appendix: published steps\n\nTraining steps that others published, predicted from steps recorded on an H200 in FP32, where the recorded network is the\n"
-            "published one. Written by `tools/published_steps.py --update-docs`. [GPUs](gpus.md) has the summary.\n\n<!-- published-rows -->\n\n"
-            + "\n".join(aligned(head, cells)) + "\n\n<!-- end of published-rows -->\n")  # fmt: skip
+            "published one. Written by `tools/published_steps.py --update-docs`. [GPUs](gpus.md) has the summary. `of`: GPU where the prediction waits for the CPU of the\n"
+            "trace's host; the GPU's own time is compared then.\n\n## How each source was matched\n\nAddresses: `data/published/sources.csv`.\n\n"
+            + "\n".join(matched)
+            + "\n\n## Each GPU\n\n" + "\n".join(aligned(["GPU", "precision", "rows", "mean %", "bias %", "in band %"], gpus))
+            + "\n\n## Every row\n\n<!-- published-rows -->\n\n" + "\n".join(aligned(head, cells)) + "\n\n<!-- end of published-rows -->\n")  # fmt: skip
+
+
+def summary(rows, result):
+    """The table of docs/internals/gpus.md."""
+    same = [r for r in rows if r["near"] == "same"]
+    nvidia = [r for r in same if not r["device"].startswith("MI")]
+    parts = {"FP32 and TF32": [r for r in nvidia if CLASSES[r["precision"]] != "half"],
+             "half precision, data/published": [r for r in nvidia if CLASSES[r["precision"]] == "half" and r["source"].startswith(("lambda", "csc"))],
+             "half precision, training-throughput.csv.gz": [r for r in nvidia if CLASSES[r["precision"]] == "half" and not r["source"].startswith(("lambda", "csc"))],
+             "MI250X, one die, FP32": [r for r in same if r["device"] == "MI250X" and CLASSES[r["precision"]] != "half"],
+             "MI250X, one die, half precision": [r for r in same if r["device"] == "MI250X" and CLASSES[r["precision"]] == "half"]}  # fmt: skip
+    cells = [[name, str(f["rows"]), str(f["gpus"]), f"{f['mean_pct']:.1f}", f"{f['bias_pct']:+.1f}", f"{f['inside_pct']:.0f}"]
+             for name, some in parts.items() if (f := of_steps(some))]  # fmt: skip
+    ratio = result["ratios"]["all"]
+    cells.append(["ratios of two GPUs in one source", str(ratio["pairs"]), "-", f"{ratio['mean_pct']:.1f}", "-", "-"])
+    return "\n".join(aligned(["published steps", "rows", "GPUs", "mean %", "bias %", "in band %"], cells))
 
 
 def main():
     parser = gates.parser(__doc__)
     parser.add_argument("--rows", action="store_true", help="every row")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--update-docs", action="store_true", help="the rows of equal networks, into docs/internals/appendix-published.md")
+    parser.add_argument(
+        "--update-docs",
+        action="store_true",
+        help="the rows of equal networks, into docs/internals/appendix-published.md, and the table of gpus.md",
+    )
     parser.add_argument("--write-spreads", action="store_true", help="how far they are off, into src/hardware/spreads/steps.csv")
     args = parser.parse_args()
     rows = predicted([*own_rows(), *public_rows()], args.program)
@@ -215,6 +255,8 @@ def main():
     if args.update_docs:
         track_record.PUBLISHED.write_text(appendix(rows))
     result = figures(rows)
+    if args.update_docs:
+        write_between(ROOT / "docs" / "internals" / "gpus.md", "published-steps", summary(rows, result))
     now = {f"{name}, mean %": f["mean_pct"] for part in ("steps", "ratios") for name, f in result[part].items() if name.endswith("all")}
     if args.update_limits:
         gates.save(LIMITS, gates.load(LIMITS) | {name: round(value, 1) for name, value in now.items()})

@@ -90,6 +90,8 @@ double watts_per_tflops(Dtype dtype, const Device& d) {
   }
 }
 
+double highest_clock(Dtype dtype, const Device& d) { return std::max(1.0, measured_share(dtype, d)); }
+
 double clock_at_limit(Dtype dtype, double tflops, const Device& d) {
   const double watts = watts_per_tflops(dtype, d) * tflops;
   return watts > 0 && d.power_w > 0 ? share_of(d.power_w / watts) : 1;

@@ -14,6 +14,8 @@ namespace foretrace::hardware {
 /// (Device::sustained_*), else what the power limit leaves, at most 1. Never falls as the limit grows, and tflops times the answer
 /// never falls as tflops grow.
 double clock_share(work::Dtype dtype, double tflops, const Device& device);
+/// What no product of the board exceeds, as a share of its rated clock: at least 1, more where it was seen above (GeForce cards).
+double highest_clock(work::Dtype dtype, const Device& device);
 /// What the power limit alone leaves. Of kernels that reach less than products do: a measured share says nothing about those.
 double clock_at_limit(work::Dtype dtype, double tflops, const Device& device);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hardware/board_power.hpp"
 #include "hardware/choice/chooser.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
@@ -116,9 +117,12 @@ double roofline_ns(const Work& w, const Device& d) {
   // What fits in L2 may never reach memory, so traffic bounds the time only beyond it.
   const double beyond = std::max(0.0, w.bytes() - d.l2_mb * 1e6);
   const double memory = d.bandwidth_gbs > 0 ? beyond / d.bandwidth_gbs : 0;
-  // Strict fp32 convolutions may use algorithms with fewer multiplications than the definition's (Winograd, FFT).
-  const double saving = is_conv(w) && w.dtype == Dtype::kFp32 ? 4.0 : 1.0;
-  const double compute = is_product(w) && d.tflops(w.dtype) > 0 ? w.flops / saving / (d.tflops(w.dtype) * 1e3) : 0;
+  double peak = is_product(w) ? d.tflops(w.dtype) * highest_clock(w.dtype, d) : 0;
+  // Strict fp32 convolutions may use algorithms with fewer multiplications than the definition's (Winograd, FFT), and where TF32 is allowed
+  // a library may still choose those: it does where TF32 multiplies no faster than fp32.
+  if (is_conv(w) && (w.dtype == Dtype::kFp32 || w.dtype == Dtype::kTf32))
+    peak = std::max(peak, 4 * d.tflops(Dtype::kFp32) * highest_clock(Dtype::kFp32, d));
+  const double compute = peak > 0 ? w.flops / (peak * 1e3) : 0;
   return std::max(memory, compute);
 }
 

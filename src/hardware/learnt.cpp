@@ -46,7 +46,7 @@ std::string_view to_string(Learnt what) { return kNames[static_cast<std::size_t>
 double learnt_spread(const Device& d, bool half) {
   const Learnt what = learnt_of(d, half);
   const double known = step_spreads().of[static_cast<std::size_t>(what)][half ? 1 : 0];
-  // No step of another maker's GPU was published that a trace of ours could be matched with.
+  // The published steps of other makers' GPUs are of one network on one GPU, which says little of the rest.
   return what == Learnt::kVendor ? std::max(known, spreads().unmeasured) : known;
 }
 

@@ -52,7 +52,9 @@ TEST(GpuOrder, TransformersInBf16) {
          {"B200", "H200-SXM", "H100-SXM5", "A100-SXM4-80GB", "A100-SXM4-40GB"}});
   holds({"data/h200-more/bert_l8.base.json.gz",
          {"amp:dtype=bf16"},
-         {"H100-SXM5", "A100-SXM4-80GB", "L40S", "A10", "L4"}});
+         {"H100-SXM5", "A100-SXM4-80GB", "L40S", "RTX-6000-Ada", "A10", "L4"}});
+  holds({"data/h200-more/llama_w4.amp.json.gz", {}, {"B200", "H200-SXM", "MI300X", "A100-SXM4-80GB"}});
+  holds({"data/h200-decoders/llama8b@1x4096.json.gz", {}, {"H200-SXM", "MI300X"}});
 }
 
 }  // namespace

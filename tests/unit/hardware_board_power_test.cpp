@@ -5,6 +5,7 @@
 
 #include "foretrace/hardware/device.hpp"
 #include "hardware/board_power.hpp"
+#include "hardware/cost.hpp"
 #include "hardware/cost_attention.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/learnt.hpp"
@@ -26,6 +27,17 @@ double large_product_tflops(const Device& d, Dtype dtype) {
   const double n = 10240;
   const Work w = work::gemm_work(1, 10240, 10240, 10240, dtype);
   return 2 * n * n * n / best_product_us(w, TransferWeights::shipped(), d) / 1e6;
+}
+
+// GeForce cards run above the clock of their specification: what they reach is no error.
+TEST(BoardPower, NoBoundIsBelowWhatABoardWasSeenToReach) {
+  const Device card = named("RTX-3080");
+  ASSERT_GT(card.sustained_tf32, 1);
+  EXPECT_EQ(highest_clock(Dtype::kTf32, card), card.sustained_tf32);
+  EXPECT_EQ(highest_clock(Dtype::kFp32, card), 1)
+      << "its FP32 products hold less than the rated clock, single kernels may not";
+  const Work w = work::gemm_work(1, 8192, 8192, 8192, Dtype::kTf32);
+  EXPECT_NEAR(roofline_ns(w, card) / 1e3, w.flops / (card.tflops(Dtype::kTf32) * card.sustained_tf32 * 1e6), 1);
 }
 
 TEST(BoardPower, HalfTheLimitLeavesMoreThanHalfTheClock) {

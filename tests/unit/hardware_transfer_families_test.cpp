@@ -52,6 +52,15 @@ Work typical(Family family) {
   }
 }
 
+// Winograd in FP32 is as good an algorithm where TF32 is allowed: cards that multiply TF32 no faster than FP32 are not bound by that rate.
+TEST(Roofline, ATf32ConvolutionIsNoSlowerThanItsFp32Algorithms) {
+  const Device card = device("RTX-3090"), server = device("H200-SXM");
+  Work strict = convolution(Family::kConvForward), tf32 = strict;
+  tf32.dtype = tf32.out_dtype = Dtype::kTf32;
+  EXPECT_EQ(roofline_ns(tf32, card), roofline_ns(strict, card));
+  EXPECT_LT(roofline_ns(tf32, server), roofline_ns(strict, server));
+}
+
 TEST(TransferFamilies, NoneStaysAsItWasMeasured) {
   const Device from = device("H200-SXM");
   for (const char* to : {"T4", "V100-SXM2-16GB", "A100-SXM4-80GB", "L4", "MI210"}) {

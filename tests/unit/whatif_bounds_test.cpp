@@ -99,6 +99,35 @@ TEST(Bounds, NoKernelIsFasterThanTheGpusPeakRates) {
   EXPECT_NE(text.find("the bound decided"), std::string::npos) << text;
 }
 
+// 137 GFLOP, at least 2.05 ms on an H200 in FP32; a kernel of 2.2 ms multiplies, one of 100 us adds what it left.
+TEST(Bounds, TheKernelsOfAnOperationShareItsFloor) {
+  test::TraceMaker m;
+  m.properties =
+      R"([{"id":0,"name":"NVIDIA H200","totalGlobalMem":150000000000,"computeMajor":9,"computeMinor":0,"numSms":132}])";
+  m.step(1, 0, 2'500'000);
+  m.event("cpu_op", "aten::mm", m.pid, m.tid, {0, 20'000},
+          R"("Input Dims":[[4096,4096],[4096,4096]],"Input type":["float","float"])");
+  m.launch(1, {5'000, 8'000}, "sgemm_128x128", {20'000, 2'220'000});
+  m.launch(2, {10'000, 13'000}, "splitKreduce_kernel", {2'221'000, 2'321'000});
+  m.call("cudaDeviceSynchronize", {30'000, 2'330'000}, 3);
+  const auto second =
+      std::make_shared<const WhatIf>(WhatIf{.name = "second-kernel",
+                                            .changes = Changes::kKernels,
+                                            .apply = [](Model&, Draft& draft, const Parameters&) -> Status {
+                                              draft.scale(draft.select({.name = "splitK*"}), 0.5);
+                                              return {};
+                                            }});
+  const trace::Trace trace = m.load();
+  const Prediction none = analysis::predict(baseline_of(trace), {all_kernels(0.001)});
+  EXPECT_NEAR(static_cast<double>(none.bound.step), 2.05e6, 0.1e6) << "the product is not recognised";
+  const Prediction p =
+      analysis::predict(baseline_of(trace), {Use{.whatif = second.get(), .text = second->name, .own = second}});
+  ASSERT_EQ(p.declined, "");
+  EXPECT_FALSE(p.bound.decided) << p.bound.step;
+  EXPECT_GE(p.bound.step, 2'200'000);
+  EXPECT_LE(p.bound.step, 2'300'000) << "the product's floor counts once, not again for its second kernel";
+}
+
 TEST(Bounds, AKernelATenthFasterIsPossible) {
   const trace::Trace trace = resnet();
   const Prediction p = analysis::predict(baseline_of(trace), {all_kernels(0.9)});

@@ -142,11 +142,15 @@ Bound Bounds::busiest_stream(const Model& changed, const std::vector<std::uint32
   };
   std::vector<Stream> lanes(g.lanes.size());
   std::vector<bool> is_other(g.size(), false);
-  std::vector<double> row_time(changed.works.size(), 0.0);  // of these tasks: a row's floor is divided among them
-  for (const std::uint32_t t : other) {
-    is_other[t] = true;
-    if (const std::uint32_t row = changed.works.row_of(t); row != kNone)
-      row_time[row] += static_cast<double>(g.cost[t]);
+  for (const std::uint32_t t : other) is_other[t] = true;
+  // An operation runs several kernels. Those that are counted as traced do a part of its work; its floor less their time is divided among the rest.
+  struct Row {
+    double traced = 0, other = 0;
+  };
+  std::vector<Row> rows(changed.works.size());
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (const std::uint32_t row = changed.works.row_of(t); row != kNone && is_own_work(g, t))
+      (is_other[t] ? rows[row].other : rows[row].traced) += static_cast<double>(g.cost[t]);
   }
   const bool given = times_are_given(changed);
   const bool reads_weights = streams_weights(all_weights(changed.works), changed.device);
@@ -159,12 +163,12 @@ Bound Bounds::busiest_stream(const Model& changed, const std::vector<std::uint32
       continue;
     }
     const std::uint32_t row = changed.works.row_of(t);
-    if (row == kNone || !(row_time[row] > 0)) continue;
+    if (row == kNone || !(rows[row].other > 0)) continue;
     const work::Work& w = changed.works[row];
     const auto faster = faster_than_described_.find(w.op_event);
     const double share = faster == faster_than_described_.end() ? 1 : faster->second;
-    const double floor =
-        floor_ns(w, changed.device, reads_weights) * share * static_cast<double>(g.cost[t]) / row_time[row];
+    const double whole = std::max(0.0, floor_ns(w, changed.device, reads_weights) * share - rows[row].traced);
+    const double floor = whole * static_cast<double>(g.cost[t]) / rows[row].other;
     (is_host_copy(w) ? lane.over_link : lane.at_peak) += floor;
   }
   const auto most = std::max_element(lanes.begin(), lanes.end(),
