@@ -1,30 +1,77 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "hardware/cost.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/compiled.hpp"
 #include "whatif/model/step_facts.hpp"
-#include "whatif/rewrite/autocast_tasks.hpp"
+#include "whatif/rewrite/half_program.hpp"
+#include "whatif/rewrite/precision_memory.hpp"
+#include "whatif/rewrite/typed_rows.hpp"
 #include "whatif/rewrite/workspaces.hpp"
+#include "work/op_view.hpp"
 
 namespace foretrace::whatif {
 namespace {
 
 using work::Dtype;
+using work::Work;
 
-// Parameters, their gradients, the optimizer's state, activations and inputs: two bytes an element instead of four. Scratch memory follows the
-// algorithm (resize_workspaces).
-void halve_memory(Model& m) {
-  memory::Curve& curve = *m.memory;
-  for (memory::Block& block : curve.blocks) {
-    if (!block.workspace) block.bytes /= 2;
-  }
-  curve.start_bytes -= (curve.parameter_bytes + curve.state_bytes) / 2;
-  curve.parameter_bytes /= 2;
-  curve.state_bytes /= 2;
-  memory::recompute(curve);
+// A pass of the update over lists of tensors: the profiler leaves long lists out. Each holds all parameters, or one value for each of
+// their elements.
+Work with_lists(const Model& m, Work work) {
+  if (work.family != work::Family::kOptimizer || work.elements > 0 || work.op_event == kNone) return work;
+  const work::OpView view(*m.trace, m.trace->events.args[work.op_event]);
+  const auto lists =
+      std::count_if(view.arguments().begin(), view.arguments().end(), [](const work::Argument& a) { return a.list(); });
+  const auto size = static_cast<double>(work::bytes_of(work.dtype));
+  return work::optimizer_work(m.parameter_elements, static_cast<double>(lists) * size, size, m.parameter_tensors);
 }
 
-// Every operation has inputs of the half type: nothing decides by itself what it computes in, and nothing is cast.
+class Half {
+ public:
+  Half(Model& m, Draft& draft, Dtype dtype)
+      : m_(m), draft_(draft), dtype_(dtype), flow_(shared_flow(m)), types_(half_program(*flow_, dtype)) {}
+
+  Status run() {
+    const std::size_t works_before = m_.works.size();
+    TypedRows typed(m_, draft_, *flow_, types_, dtype_);
+    std::size_t changed = 0;
+    for (const Row& row : rows_of(m_, draft_)) changed += change(row, typed) ? 1 : 0;
+    if (changed == 0) return fail(ErrorCode::kDeclined, "no operation of this step runs in FP32");
+    insert_casts(m_, draft_, *flow_, types_, typed.places(), dtype_);
+    m_.parameter_element_bytes = 2;
+    if (m_.memory) autocast_memory(m_, *flow_, types_);
+    resize_workspaces(m_, works_before);
+    return {};
+  }
+
+ private:
+  bool change(const Row& row, TypedRows& typed) {
+    const Work work = m_.works[row.work];
+    const bool passes = row.phase == Phase::kForward || row.phase == Phase::kBackward;
+    if (passes && work.op_event != kNone) {
+      if (const std::optional<bool> known = typed.change(row)) return *known;
+    }
+    if (const Work listed = with_lists(m_, work); listed.elements != work.elements) return change_lists(row, listed);
+    return change_precision(m_, draft_, row, Precision::kHalf, dtype_);
+  }
+
+  bool change_lists(const Row& row, const Work& work) {
+    const Work becomes = with_dtype(work, dtype_);
+    const hardware::Cost cost = rescale(static_cast<double>(row.time), work, becomes, m_.device);
+    if (cost.known) set_row(m_, draft_, row, cost, becomes);
+    return cost.known;
+  }
+
+  Model& m_;
+  Draft& draft_;
+  Dtype dtype_;
+  std::shared_ptr<const Dataflow> flow_;
+  Autocast types_;
+};
+
 Status apply_half(Model& m, Draft& draft, const Parameters& parameters) {
   const bool bf16 = parameters.text("dtype") == "bf16";
   if ((bf16 ? m.device.tflops_bf16 : m.device.tflops_fp16) <= 0) {
@@ -33,16 +80,7 @@ Status apply_half(Model& m, Draft& draft, const Parameters& parameters) {
   if (is_compiled(m)) {
     return fail(ErrorCode::kDeclined, "XLA compiles another program for another type; amp estimates it from this one");
   }
-  const std::size_t works_before = m.works.size();
-  std::size_t changed = 0;
-  for (const Row& row : rows_of(m, draft)) {
-    if (change_precision(m, draft, row, Precision::kHalf, bf16 ? Dtype::kBf16 : Dtype::kFp16)) ++changed;
-  }
-  if (changed == 0) return fail(ErrorCode::kDeclined, "no operation of this step runs in FP32");
-  m.parameter_element_bytes = 2;
-  if (m.memory) halve_memory(m);
-  resize_workspaces(m, works_before);
-  return {};
+  return Half(m, draft, bf16 ? Dtype::kBf16 : Dtype::kFp16).run();
 }
 
 std::string code_for(const Parameters& p, bool /*training*/) {

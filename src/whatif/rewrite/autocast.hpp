@@ -10,6 +10,7 @@
 // back once, where it leaves the layers that are half.
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "whatif/dataflow/dataflow.hpp"
@@ -43,7 +44,11 @@ struct AutocastUnit {
 struct Autocast {
   std::vector<AutocastUnit> units;  ///< parallel to the flow's
   std::vector<char> half;           ///< by value: is it half afterwards?
+  bool parameters = false;  ///< parameters are half themselves, with their gradients and what the optimizer keeps
 };
+
+/// Operations autocast runs in the lower precision: products of all kinds.
+bool in_lower_precision(std::string_view op);
 
 /// `inside`: by unit, whether autocast is on there; empty: everywhere.
 Autocast autocast(const Dataflow& flow, const std::vector<char>& inside = {});

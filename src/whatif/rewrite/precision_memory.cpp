@@ -151,6 +151,7 @@ class AutocastMemory : CurveRewriter {
 
   void run() {
     for (std::size_t i = 0; i < c_.blocks.size(); ++i) resize(i);
+    if (cast_.parameters) halve_parameters();
     find_own_copies();
     for (std::uint32_t s = 0; s < flow_.values.size(); ++s) {
       if (block_of_[s] == kNone) continue;
@@ -183,6 +184,10 @@ class AutocastMemory : CurveRewriter {
   void resize(std::size_t i) {
     Block& b = c_.blocks[i];
     const std::uint32_t u = unit_[i];
+    if (cast_.parameters && (u == kNone || b.kind == Kind::kGradient)) {  // gradients, the update's temporaries
+      if (!b.workspace) b.bytes /= 2;
+      return;
+    }
     if (u == kNone || b.bytes < memory::kGrain) return;
     const AutocastUnit& a = cast_.units[u];
     const bool half = a.precision == Precision::kHalf;
@@ -206,6 +211,12 @@ class AutocastMemory : CurveRewriter {
     } else if (a.reads_half && !flow_.units[u].inputs.empty() && holds(b, flow_.units[u].inputs.front().elements, 4)) {
       b.bytes /= 2;
     }
+  }
+
+  void halve_parameters() {
+    c_.start_bytes -= (c_.parameter_bytes + c_.state_bytes) / 2;
+    c_.parameter_bytes /= 2;
+    c_.state_bytes /= 2;
   }
 
   void add_casts(std::uint32_t u) {

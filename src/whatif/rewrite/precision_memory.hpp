@@ -8,7 +8,7 @@
 
 namespace foretrace::whatif {
 
-/// Results, casts and gradients under autocast take what their new element types do. The model must have a memory curve.
+/// Results, casts and gradients take what their new element types do, and parameters where those are half. The model must have a memory curve.
 void autocast_memory(Model& model, const Dataflow& flow, const Autocast& cast);
 
 /// A compiled program whose passes compute in half precision: its temporary buffers hold tensors of half the size, and a copy of the parameters. The model must
