@@ -91,7 +91,10 @@ class HalfProgram : public TypeRules {
     if (converts_[index] != 0) return convert(index, u, a);
     const bool first_half = !u.inputs.empty() && half(u.inputs.front());
     a.sums_half = first_half;
-    if (u.inputs.empty()) {  // constants
+    // Constants, and what is made of numbers, have the type of what they are used with.
+    const bool of_numbers =
+        std::all_of(u.inputs.begin(), u.inputs.end(), [&](const Input& in) { return in.elements <= 1 && half(in); });
+    if (of_numbers) {
       a.precision = Precision::kHalf;
       return true;
     }
