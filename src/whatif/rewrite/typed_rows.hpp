@@ -3,6 +3,7 @@
 // their unit has, and the places of the casts are noted on the way.
 
 #include <optional>
+#include <vector>
 
 #include "whatif/rewrite/autocast_tasks.hpp"
 
@@ -21,6 +22,9 @@ class TypedRows {
  private:
   bool cast_replaces_copy(const Row& row, std::uint32_t unit);
   bool fused_away(const Row& row, std::uint32_t unit);
+  [[nodiscard]] bool half_attention(std::uint32_t unit) const;
+  void find_attention_views();
+  [[nodiscard]] bool reorders_attention(const Row& row, std::uint32_t unit) const;
   bool half(const Row& row, Precision precision) { return change_precision(m_, draft_, row, precision, dtype_); }
 
   Model& m_;
@@ -29,6 +33,7 @@ class TypedRows {
   Autocast& types_;
   work::Dtype dtype_;
   CastPlaces places_;
+  std::vector<char> attention_view_;  // by unit
 };
 
 }  // namespace foretrace::whatif
