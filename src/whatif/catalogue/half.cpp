@@ -93,11 +93,12 @@ const Registered kRegistered(
      .about = "weights in half precision: model.half(), or a pure bf16 step",
      .parameters = {{"dtype", "the half type", "bf16", {"bf16", "fp16"}}},
      .assumes =
-         "parameters, gradients, optimizer state and activations in the half type; no autocast, no gradient scaler",
+         "parameters, gradients, optimizer state, inputs and activations in the half type, but for what the program "
+         "itself converts to FP32; no autocast, no gradient scaler",
      .source = "torch.nn.Module.to; PyTorch's kernels take the type of their inputs",
-     .not_modelled = "whether the training still converges; what the program itself casts to FP32: norms, the softmax "
-                     "and the logits of "
-                     "Llama and GPT-2 (GPU time 9 to 18 % less than measured, memory 20 to 35 %)",
+     .not_modelled =
+         "whether the training still converges; conversions that the program makes of half tensors only (T5's "
+         "norms)",
      .needs = {Need::kShapes},
      .changes = Changes::kPrecision,
      .parts = {.memory = Part::kModelled},
