@@ -339,15 +339,33 @@ void fp8_memory(Model& model, const Dataflow& flow, const std::vector<Fp8Layer>&
   Fp8Memory(model, flow, layers).run();
 }
 
-void half_program_memory(Model& m) {
-  memory::Curve& c = *m.memory;
+namespace {
+
+// Temporary buffers of a compiled program, and the largest one.
+template <class Change>
+Block* largest_of(memory::Curve& c, const Change& change) {
   Block* largest = nullptr;
   for (Block& b : c.blocks) {
     if (b.kind == Kind::kResident || b.of_parameters) continue;
-    b.bytes /= 2;
+    b.bytes = change(b.bytes);
     if (largest == nullptr || b.bytes > largest->bytes) largest = &b;
   }
+  return largest;
+}
+
+}  // namespace
+
+void half_program_memory(Model& m) {
+  memory::Curve& c = *m.memory;
+  Block* largest = largest_of(c, [](std::int64_t bytes) { return bytes / 2; });
   if (largest != nullptr) largest->bytes += c.parameter_bytes / 2;
+  memory::recompute(c);
+}
+
+void full_program_memory(Model& m) {
+  memory::Curve& c = *m.memory;
+  Block* largest = largest_of(c, [](std::int64_t bytes) { return saturated_product(bytes, 2); });
+  if (largest != nullptr) largest->bytes = std::max<std::int64_t>(0, largest->bytes - c.parameter_bytes);
   memory::recompute(c);
 }
 
