@@ -61,7 +61,7 @@ struct Conversions {
 Conversions conversions(const char* trace, work::Dtype dtype) {
   const std::shared_ptr<const Dataflow> flow = shared_flow(test::measured_step(trace).model);
   Conversions found;
-  for (const AutocastUnit& u : half_program(*flow, dtype).units) {
+  for (const AutocastUnit& u : half_program(*flow, dtype, HalfParameters::kKept).units) {
     for (const Cast& c : u.casts) ++(c.to_float ? found.to_float : found.to_half);
   }
   return found;
@@ -91,6 +91,20 @@ TEST(Half, MemoryAndTimeOfConvertedTensorsCount) {
   const Prediction gpt2 = predicted(kGpt2, {"half"});
   EXPECT_NEAR(static_cast<double>(*gpt2.peak_bytes), 7.025e9, 0.02 * 7.025e9);
   EXPECT_NEAR(static_cast<double>(gpt2.gpu_time), 28.8e6, 0.05 * 28.8e6);
+}
+
+// FSDP that gathers parameters in bf16 computes the same, and keeps FP32 parameters for the update.
+TEST(Half, FsdpInBf16KeepsWhatTheProgramConverts) {
+  const auto casts = [](const Prediction& p) {
+    std::size_t n = 0;
+    for (std::uint32_t t = 0; t < p.graph.size(); ++t)
+      n += graph::is_gpu(p.graph.kind[t]) && p.graph.task_name(t) == "cast" ? 1 : 0;
+    return n;
+  };
+  const Prediction sharded = predicted(kLists, {"fsdp:workers=8,fabric=DGX-H100,param_dtype=bf16"});
+  ASSERT_EQ(sharded.declined, "");
+  EXPECT_EQ(casts(sharded), casts(predicted(kLists, {"half"})));
+  EXPECT_GT(casts(sharded), 39U);
 }
 
 // FP32 attention writes (batch, row, head, channel); cuDNN's for half keeps its operands' order, and nothing is copied for it: of 190

@@ -6,10 +6,8 @@
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/compiled.hpp"
 #include "whatif/model/step_facts.hpp"
+#include "whatif/rewrite/autocast_tasks.hpp"
 #include "whatif/rewrite/half_program.hpp"
-#include "whatif/rewrite/precision_memory.hpp"
-#include "whatif/rewrite/typed_rows.hpp"
-#include "whatif/rewrite/workspaces.hpp"
 #include "work/op_view.hpp"
 
 namespace foretrace::whatif {
@@ -29,48 +27,12 @@ Work with_lists(const Model& m, Work work) {
   return work::optimizer_work(m.parameter_elements, static_cast<double>(lists) * size, size, m.parameter_tensors);
 }
 
-class Half {
- public:
-  Half(Model& m, Draft& draft, Dtype dtype)
-      : m_(m), draft_(draft), dtype_(dtype), flow_(shared_flow(m)), types_(half_program(*flow_, dtype)) {}
-
-  Status run() {
-    const std::size_t works_before = m_.works.size();
-    TypedRows typed(m_, draft_, *flow_, types_, dtype_);
-    std::size_t changed = 0;
-    for (const Row& row : rows_of(m_, draft_)) changed += change(row, typed) ? 1 : 0;
-    if (changed == 0) return fail(ErrorCode::kDeclined, "no operation of this step runs in FP32");
-    insert_casts(m_, draft_, *flow_, types_, typed.places(), dtype_);
-    m_.parameter_element_bytes = 2;
-    if (m_.memory) autocast_memory(m_, *flow_, types_);
-    resize_workspaces(m_, works_before);
-    return {};
-  }
-
- private:
-  bool change(const Row& row, TypedRows& typed) {
-    const Work work = m_.works[row.work];
-    const bool passes = row.phase == Phase::kForward || row.phase == Phase::kBackward;
-    if (passes && work.op_event != kNone) {
-      if (const std::optional<bool> known = typed.change(row)) return *known;
-    }
-    if (const Work listed = with_lists(m_, work); listed.elements != work.elements) return change_lists(row, listed);
-    return change_precision(m_, draft_, row, Precision::kHalf, dtype_);
-  }
-
-  bool change_lists(const Row& row, const Work& work) {
-    const Work becomes = with_dtype(work, dtype_);
-    const hardware::Cost cost = rescale(static_cast<double>(row.time), work, becomes, m_.device);
-    if (cost.known) set_row(m_, draft_, row, cost, becomes);
-    return cost.known;
-  }
-
-  Model& m_;
-  Draft& draft_;
-  Dtype dtype_;
-  std::shared_ptr<const Dataflow> flow_;
-  Autocast types_;
-};
+bool change_lists(Model& m, Draft& draft, const Row& row, const Work& work, Dtype dtype) {
+  const Work becomes = with_dtype(work, dtype);
+  const hardware::Cost cost = rescale(static_cast<double>(row.time), work, becomes, m.device);
+  if (cost.known) set_row(m, draft, row, cost, becomes);
+  return cost.known;
+}
 
 Status apply_half(Model& m, Draft& draft, const Parameters& parameters) {
   const bool bf16 = parameters.text("dtype") == "bf16";
@@ -80,7 +42,17 @@ Status apply_half(Model& m, Draft& draft, const Parameters& parameters) {
   if (is_compiled(m)) {
     return fail(ErrorCode::kDeclined, "XLA compiles another program for another type; amp estimates it from this one");
   }
-  return Half(m, draft, bf16 ? Dtype::kBf16 : Dtype::kFp16).run();
+  const Dtype dtype = bf16 ? Dtype::kBf16 : Dtype::kFp16;
+  Autocast types = half_program(*shared_flow(m), dtype, HalfParameters::kKept);
+  const std::size_t changed = write_types(m, draft, types, dtype, [&](const Row& row) {
+    const Work work = m.works[row.work];
+    if (const Work listed = with_lists(m, work); listed.elements != work.elements)
+      return change_lists(m, draft, row, listed, dtype);
+    return change_precision(m, draft, row, Precision::kHalf, dtype);
+  });
+  if (changed == 0) return fail(ErrorCode::kDeclined, "no operation of this step runs in FP32");
+  m.parameter_element_bytes = 2;
+  return {};
 }
 
 std::string code_for(const Parameters& p, bool /*training*/) {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "whatif/rewrite/precision_memory.hpp"
 #include "whatif/rewrite/type_rules.hpp"
+#include "whatif/rewrite/typed_rows.hpp"
+#include "whatif/rewrite/workspaces.hpp"
 #include "work/op_view.hpp"
 
 namespace foretrace::whatif {
@@ -13,8 +16,8 @@ constexpr std::int64_t kTorchFloat = 6;  // c10::ScalarType::Float, as the profi
 
 class HalfProgram : public TypeRules {
  public:
-  HalfProgram(const Dataflow& flow, work::Dtype dtype) : TypeRules(flow), dtype_(dtype) {
-    out_.parameters = true;
+  HalfProgram(const Dataflow& flow, work::Dtype dtype, HalfParameters parameters) : TypeRules(flow), dtype_(dtype) {
+    out_.parameters = parameters;
     for (std::size_t v = 0; v < flow.values.size(); ++v) out_.half[v] = flow.values[v].producer == kNone ? 1 : 0;
     find_conversions();
     follow_products();
@@ -121,6 +124,27 @@ class HalfProgram : public TypeRules {
 
 }  // namespace
 
-Autocast half_program(const Dataflow& flow, work::Dtype dtype) { return HalfProgram(flow, dtype).run(); }
+Autocast half_program(const Dataflow& flow, work::Dtype dtype, HalfParameters parameters) {
+  return HalfProgram(flow, dtype, parameters).run();
+}
+
+std::size_t write_types(Model& m, Draft& draft, Autocast& types, work::Dtype dtype,
+                        const std::function<bool(const Row&)>& elsewhere) {
+  const std::shared_ptr<const Dataflow> flow = shared_flow(m);
+  const std::size_t works_before = m.works.size();
+  TypedRows typed(m, draft, *flow, types, dtype);
+  std::size_t changed = 0;
+  for (const Row& row : rows_of(m, draft)) {
+    const bool passes = row.phase == Phase::kForward || row.phase == Phase::kBackward;
+    const std::optional<bool> known =
+        passes && m.works[row.work].op_event != kNone ? typed.change(row) : std::optional<bool>();
+    changed += known ? *known : elsewhere(row) ? 1 : 0;
+  }
+  if (changed == 0) return 0;
+  insert_casts(m, draft, *flow, types, typed.places(), dtype);
+  if (m.memory) autocast_memory(m, *flow, types);
+  resize_workspaces(m, works_before);
+  return changed;
+}
 
 }  // namespace foretrace::whatif

@@ -9,11 +9,19 @@
 //   - any other is to FP32 (Llama's norms; the logits, which lead to the loss);
 //   - a product whose operands are all converted so is computed in FP32 (a router, rotary angles).
 
+#include <functional>
+
 #include "whatif/rewrite/autocast.hpp"
+#include "whatif/rewrite/rows.hpp"
 
 namespace foretrace::whatif {
 
 /// `dtype`: the half type.
-Autocast half_program(const Dataflow& flow, work::Dtype dtype);
+Autocast half_program(const Dataflow& flow, work::Dtype dtype, HalfParameters parameters);
+
+/// Writes a program's types into the draft, and into the memory curve where there is one: work, casts, sizes. `elsewhere` changes the rows of
+/// no unit of the forward pass, such as the update. Returns how many operations changed.
+std::size_t write_types(Model& model, Draft& draft, Autocast& types, work::Dtype dtype,
+                        const std::function<bool(const Row&)>& elsewhere);
 
 }  // namespace foretrace::whatif

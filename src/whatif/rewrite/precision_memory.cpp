@@ -151,7 +151,7 @@ class AutocastMemory : CurveRewriter {
 
   void run() {
     for (std::size_t i = 0; i < c_.blocks.size(); ++i) resize(i);
-    if (cast_.parameters) halve_parameters();
+    if (cast_.parameters == HalfParameters::kKept) halve_parameters();
     find_own_copies();
     for (std::uint32_t s = 0; s < flow_.values.size(); ++s) {
       if (block_of_[s] == kNone) continue;
@@ -184,7 +184,8 @@ class AutocastMemory : CurveRewriter {
   void resize(std::size_t i) {
     Block& b = c_.blocks[i];
     const std::uint32_t u = unit_[i];
-    if (cast_.parameters && (u == kNone || b.kind == Kind::kGradient)) {  // gradients, the update's temporaries
+    if (cast_.parameters == HalfParameters::kKept &&
+        (u == kNone || b.kind == Kind::kGradient)) {  // gradients, the update's temporaries
       if (!b.workspace) b.bytes /= 2;
       return;
     }
@@ -197,7 +198,7 @@ class AutocastMemory : CurveRewriter {
       const bool product = contains_any(flow_.units[u].name, {"mm", "linear", "matmul", "conv", "einsum", "attention"});
       if (half && (product || !(holds(b, n, 1) || holds(b, n, 8)))) b.bytes /= 2;
     } else if (b.kind == Kind::kGradient) {
-      if (half) add_half_copy(u, b);
+      if (half && cast_.parameters == HalfParameters::kCast) add_half_copy(u, b);
     } else if (sums_[i] != 0) {
       if (a.sums_half) b.bytes /= 2;
     } else if (half) {

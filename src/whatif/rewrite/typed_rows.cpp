@@ -42,7 +42,8 @@ std::optional<bool> TypedRows::change(const Row& row) {
   const Dataflow::Backward b = flow_.backward_of(event);
   if (b.unit == kNone) return std::nullopt;
   // The gradient of a parameter.
-  if (b.node.starts_with("AccumulateGrad")) return types_.parameters && half(row, Precision::kHalf);
+  if (b.node.starts_with("AccumulateGrad"))
+    return types_.parameters == HalfParameters::kKept && half(row, Precision::kHalf);
   if (!b.sums && fused_away(row, b.unit)) return false;
   if (attention_view_[b.unit] != 0 && m_.works[row.work].family == Family::kCopy) {
     draft_.remove(row.tasks, Draft::kWithLaunch);
