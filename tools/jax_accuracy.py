@@ -27,7 +27,8 @@ SLACK = 0.3  # percentage points
 BASES = ("transformer.fp32.b8", "transformer.tf32.b8", "resnet18.fp32.b64")
 STEP_PCT, REPLAY_PCT, FROZEN_PCT = 10, 1, 15
 # What makes one precision of another; what a compiler did with command buffers is not asked.
-PRECISIONS = {("fp32", "tf32"): "tf32", ("fp32", "bf16"): "amp:dtype=bf16", ("tf32", "bf16"): "amp:dtype=bf16"}
+PRECISIONS = {("fp32", "tf32"): "tf32", ("fp32", "bf16"): "amp:dtype=bf16", ("tf32", "bf16"): "amp:dtype=bf16",
+              ("tf32", "fp32"): "fp32", ("bf16", "fp32"): "fp32", ("bf16", "tf32"): "fp32:products=tf32"}  # fmt: skip
 
 
 def name_of(row: dict) -> str:

@@ -20,7 +20,7 @@ _HOMES = {
     "_advice": "Advice Advised",
     "_changes": ("accumulate amp bandwidth batch batchnorm blueconnect bucket channels_last checkpoint compile "
                 "compress_activations compress_gradients cp cpu cuda_graph dataloader ddp duration ep flash_attention "
-                "foreach_optimizer fp8 fsdp fused_optimizer gpu half horovod layers network no_straggler no_sync "
+                "foreach_optimizer fp32 fp8 fsdp fused_optimizer gpu half horovod layers network no_straggler no_sync "
                 "offload p3 pipeline ps sequence stage_balance substitute tf32 tp zero1 zero2 zero3"),
     "_compare": "Cause ComparedPart Comparison JobComparison compare",
     "_contract": "Changes Effort Need Part Parts Stage",

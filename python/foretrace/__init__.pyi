@@ -423,7 +423,7 @@ __all__ = [
 __all__ += [
     "accumulate", "amp", "bandwidth", "batch", "batchnorm", "blueconnect", "bucket", "channels_last",
     "checkpoint", "compile", "compress_activations", "compress_gradients", "cp", "cpu", "cuda_graph",
-    "dataloader", "ddp", "duration", "ep", "flash_attention", "foreach_optimizer", "fp8", "fsdp",
+    "dataloader", "ddp", "duration", "ep", "flash_attention", "foreach_optimizer", "fp8", "fp32", "fsdp",
     "fused_optimizer", "gpu", "half", "horovod", "layers", "network", "no_straggler", "no_sync", "offload", "p3",
     "pipeline", "ps", "sequence", "stage_balance", "substitute", "tf32", "tp", "zero1", "zero2", "zero3"
 ]

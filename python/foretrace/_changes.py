@@ -12,7 +12,7 @@ from ._uses import on_off, written
 
 __all__ = ["accumulate", "amp", "bandwidth", "batch", "batchnorm", "blueconnect", "bucket", "channels_last", "checkpoint", "compile",
            "compress_activations", "compress_gradients", "cp", "cpu", "cuda_graph", "dataloader", "ddp", "duration", "ep",
-           "flash_attention", "foreach_optimizer", "fp8", "fsdp", "fused_optimizer", "gpu", "half", "horovod", "layers", "network",
+           "flash_attention", "foreach_optimizer", "fp8", "fp32", "fsdp", "fused_optimizer", "gpu", "half", "horovod", "layers", "network",
            "no_straggler", "no_sync", "offload", "p3", "pipeline", "ps", "sequence", "stage_balance", "substitute", "tf32", "tp", "zero1",
            "zero2", "zero3"]
 
@@ -223,6 +223,14 @@ def flash_attention() -> str:
 def foreach_optimizer() -> str:
     """The update runs over lists of tensors, one kernel per arithmetic step."""
     return written("foreach-optimizer", locals())
+
+
+def fp32(*, products: Literal["fp32", "tf32"] | None = None) -> str:
+    """The way back: products in FP32 instead of TF32, a compiled program in FP32 instead of half precision.
+
+    products: what products and convolutions compute in (default fp32)
+    """
+    return written("fp32", locals())
 
 
 def fp8(*, casts: Literal["separate", "fused"] | None = None, which: Literal["all", "paying"] | None = None,

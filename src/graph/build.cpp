@@ -167,6 +167,7 @@ Graph build_step(const TraceIndex& index, const StartupIndex& startup, const tra
     }
   }
   resolve_stream_waits(s);
+  join_library_streams(s);
   set_device_lags(s);
   add_syncs(s);
   if (s.end_wait != kNone) {

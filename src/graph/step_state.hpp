@@ -8,6 +8,7 @@
 //   recorded     what the profiler wrote in each of them          rules/recorded.cpp
 //   streams      GPU work becomes tasks, border work included     rules/streams.cpp, rules/unrecorded.cpp
 //   waits        event record -> stream wait                      rules/stream_waits.cpp
+//   libraries    the same without any record                      rules/library_streams.cpp
 //   lags         launch, lane and wait edges with their lags      rules/device_lags.cpp
 //   syncs        GPU -> CPU                                       rules/syncs.cpp
 //
@@ -139,6 +140,7 @@ void count_recorded(StepState& state);
 void find_unrecorded(StepState& state);  // part of the next
 void place_gpu_work(StepState& state);
 void resolve_stream_waits(StepState& state);
+void join_library_streams(StepState& state);
 void set_device_lags(StepState& state);
 void add_syncs(StepState& state);
 /// Phases and layers of all tasks (layers.cpp).

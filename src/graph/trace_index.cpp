@@ -24,17 +24,28 @@ class Waves {
   explicit Waves(const trace::Trace& trace) : trace_(trace) {}
 
   float of(const trace::KernelLaunch* launch) {
-    if (launch == nullptr || launch->blocks_per_sm < 0 || launch->occupancy_pct < 0) return 0;
+    if (launch == nullptr || launch->occupancy_pct < 0) return 0;
+    const double blocks = blocks_per_sm(*launch);
+    if (blocks < 0) return 0;
     // Occupancy is given in percent of the warps an SM holds; from it, the blocks resident at once.
     constexpr double kWarp = 32;  // threads, by definition of CUDA
     const double threads = static_cast<double>(launch->block[0] * launch->block[1] * launch->block[2]);
     const double warps = std::max(1.0, std::ceil(threads / kWarp));
     const double of_sm = static_cast<double>(threads_of(launch->device)) / kWarp;
     const double resident = std::max(1.0, std::round(of_sm * launch->occupancy_pct / 100 / warps));
-    return static_cast<float>(launch->blocks_per_sm / resident);
+    return static_cast<float>(blocks / resident);
   }
 
  private:
+  // XLA's profiles give the grid alone.
+  double blocks_per_sm(const trace::KernelLaunch& launch) {
+    if (launch.blocks_per_sm >= 0) return launch.blocks_per_sm;
+    const double blocks =
+        static_cast<double>(launch.grid[0]) * static_cast<double>(launch.grid[1]) * static_cast<double>(launch.grid[2]);
+    const trace::DeviceProperties* gpu = trace::properties_of(trace_, launch.device);
+    return blocks > 0 && gpu != nullptr && gpu->sm_count > 0 ? blocks / static_cast<double>(gpu->sm_count) : -1;
+  }
+
   std::int64_t threads_of(std::int64_t device) {
     const auto [known, inserted] = threads_.try_emplace(device);
     if (inserted) known->second = trace::threads_per_sm(trace::properties_of(trace_, device));

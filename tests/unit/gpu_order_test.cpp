@@ -57,5 +57,13 @@ TEST(GpuOrder, TransformersInBf16) {
   holds({"data/h200-decoders/llama8b@1x4096.json.gz", {}, {"H200-SXM", "MI300X"}});
 }
 
+// Weights in bf16, without autocast: recorded so, and as a what-if of the step in FP32.
+TEST(GpuOrder, DecodersWithWeightsInBf16) {
+  const std::vector<std::string> order = {"B200", "H200-SXM",  "H100-SXM5", "A100-SXM4-80GB",
+                                          "L40S", "RTX-A6000", "A10"};
+  holds({"data/h200-decoders/llama8b@1x4096.json.gz", {}, order});
+  holds({"data/h200-heldout/llama_gqa.base.json.gz", {"half"}, order});
+}
+
 }  // namespace
 }  // namespace foretrace

@@ -114,6 +114,28 @@ TEST(GraphShare, WavesAreCountedByWhatAnSmHolds) {
   EXPECT_TRUE(Replay(shared(70'000, {1})).graph.soft_dependencies.empty());
 }
 
+// XLA's profiles give the grid, not how much of it each SM gets.
+TEST(GraphShare, WavesFollowFromTheGridAndTheSms) {
+  const auto with_grid = [](const char* gpu) {
+    TraceMaker m;
+    m.step(1, 0, 2'000'000);
+    m.call("cudaLaunchKernel", {10'000, 15'000}, 1);
+    m.event(
+        "kernel", "large", 0, 20, {17'000, 117'000},
+        R"("stream":20,"device":0,"correlation":1,"grid":[640,2,5],"block":[64,1,1],"est. achieved occupancy %":100)");
+    m.launch(2, {20'000, 25'000}, "late", {87'000, 107'000}, 7, {1});
+    m.properties = gpu;
+    return Replay(m);
+  };
+  // 6,400 blocks, 32 of them at once on each of 100 SMs: two waves, the second of which leaves room.
+  const Replay two = with_grid(R"([{"id":0,"numSms":100,"maxThreadsPerMultiprocessor":2048}])");
+  ASSERT_EQ(two.graph.soft_dependencies.size(), 1U);
+  EXPECT_EQ(two.graph.soft_dependencies[0].point, static_cast<std::uint32_t>(0.7 * kWhole));
+  // One of 64 fills less than the half of it; without the number of SMs nothing is known.
+  EXPECT_TRUE(
+      with_grid(R"([{"id":0,"numSms":6400,"maxThreadsPerMultiprocessor":2048}])").graph.soft_dependencies.empty());
+}
+
 // On stream 20 a kernel until 100 us, then `second`, launched before "late" of stream 7, which starts at 120 us.
 TraceMaker queued(const char* second, Ns launched, Ns first_end = 100'000) {
   TraceMaker m;

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "whatif/catalogue/catalogue.hpp"
@@ -11,9 +10,9 @@
 #include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/model/use_code.hpp"
-#include "whatif/rewrite/autocast_tasks.hpp"
 #include "whatif/rewrite/precision_memory.hpp"
 #include "whatif/rewrite/scaling.hpp"
+#include "whatif/rewrite/typed_rows.hpp"
 #include "whatif/rewrite/workspaces.hpp"
 
 namespace foretrace::whatif {
@@ -43,16 +42,10 @@ class Amp {
     std::vector<char> inside(everywhere_ ? 0 : flow_.units.size());
     for (std::size_t u = 0; u < inside.size(); ++u) inside[u] = regions_.of_unit[u] != kNone ? 1 : 0;
     cast_ = autocast(flow_, inside);
-    // On one stream: behind it, nothing of the backward pass is left that a wait for it could hold up.
-    const std::uint32_t stream = main_stream(m_.graph);
-    for (std::uint32_t t = m_.graph.lanes[stream].begin; t < m_.graph.lanes[stream].end; ++t) {
-      if (m_.graph.phase[t] == Phase::kBackward && !draft_.removed(t)) places_.end_of_backward = t;
-    }
-    places_.first.assign(flow_.units.size(), kNone);
-    places_.last_backward.assign(flow_.units.size(), kNone);
+    TypedRows typed(m_, draft_, flow_, cast_, dtype_);
     std::size_t halves = 0;
     for (const Row& row : rows) {
-      if (!change(row)) continue;
+      if (!change(row, typed)) continue;
       ++halves;
       half_tasks_.insert(row.tasks.begin(), row.tasks.end());
     }
@@ -64,8 +57,9 @@ class Amp {
       return {};
     }
     halve_collectives();
-    insert_casts(m_, draft_, flow_, cast_, places_, dtype_);
-    if (dtype_ == Dtype::kFp16 && !nature_of(m_).infers()) insert_grad_scaler(m_, draft_, places_.end_of_backward);
+    insert_casts(m_, draft_, flow_, cast_, typed.places(), dtype_);
+    if (dtype_ == Dtype::kFp16 && !nature_of(m_).infers())
+      insert_grad_scaler(m_, draft_, typed.places().end_of_backward);
     if (m_.memory) autocast_memory(m_, flow_, cast_);
     resize_workspaces(m_, works_before);
     return {};
@@ -73,36 +67,14 @@ class Amp {
 
  private:
   // Gives a row its new cost; returns whether it is half now.
-  bool change(const Row& row) {
+  bool change(const Row& row, TypedRows& typed) {
     const std::uint32_t event = m_.works[row.work].op_event;
     if (is_compiled(m_)) return change_compiled(row);
     if (event == kNone || (row.phase != Phase::kForward && row.phase != Phase::kBackward)) return false;
-    const std::uint32_t unit = flow_.unit_of(event);
-    if (unit != kNone && row.phase == Phase::kBackward) {  // put there by another what-if
-      places_.last_backward[unit] = row.tasks.back();
-      return half(row, cast_.units[unit].precision);
-    }
-    if (unit != kNone) {
-      if (fused_away(row, unit)) return false;
-      if (places_.first[unit] == kNone) places_.first[unit] = row.tasks.front();
-      return half(row, cast_.units[unit].precision);
-    }
-    const Dataflow::Backward b = flow_.backward_of(event);
+    if (const std::optional<bool> known = typed.change(row)) return *known;
     // Without sequence numbers a product's gradient is still known to be one.
-    if (b.unit == kNone) {
-      const bool chosen = everywhere_ || regions_.of(m_.graph, flow_, event, row.tasks.front()) != kNone;
-      return row.phase == Phase::kBackward && chosen && is_product(m_.works[row.work]) && half(row, Precision::kHalf);
-    }
-    if (b.node.starts_with("AccumulateGrad")) return false;
-    if (!b.sums && fused_away(row, b.unit)) return false;
-    places_.last_backward[b.unit] = row.tasks.back();
-    if (cast_replaces_copy(row, b.unit)) return false;
-    const AutocastUnit& a = cast_.units[b.unit];
-    // Gradients that meet are added up in the type of the tensor they belong to; a sum over broadcast dimensions is the
-    // operation's own.
-    if (b.sums && m_.works[row.work].family != Family::kReduction) return a.sums_half && half(row, Precision::kHalf);
-    // Half and FP32 together compute their gradients in FP32 as before.
-    return a.precision == Precision::kHalf && half(row, Precision::kHalf);
+    const bool chosen = everywhere_ || regions_.of(m_.graph, flow_, event, row.tasks.front()) != kNone;
+    return row.phase == Phase::kBackward && chosen && is_product(m_.works[row.work]) && half(row, Precision::kHalf);
   }
 
   // What tensor parallelism reduces behind a product of the forward pass has the product's type. Gradients of activations reach their
@@ -128,27 +100,6 @@ class Amp {
     }
   }
 
-  // A gradient that is cast back comes out dense: where one was copied for that before, the cast takes the copy's place, and its time
-  // (26 of them in DLRM's step: 26.7 us as a copy, 30 as a cast).
-  bool cast_replaces_copy(const Row& row, std::uint32_t unit) {
-    const Work& copy = m_.works[row.work];
-    if (copy.family != Family::kCopy || copy.access == work::Access::kContiguous || copy.out_dtype != copy.dtype ||
-        cast_.units[unit].precision == Precision::kHalf)
-      return false;
-    for (const std::uint32_t value : flow_.units[unit].outputs) {
-      for (const std::uint32_t reader : flow_.values[value].consumers) {
-        for (Cast& c : cast_.units[reader].casts) {
-          const auto elements = std::llround(static_cast<double>(c.elements) * m_.pass_samples);
-          if (c.value != value || !c.gradient || c.replaces_copy || c.to_float || c.weight || elements != copy.elements)
-            continue;
-          c.replaces_copy = true;
-          return true;
-        }
-      }
-    }
-    return false;
-  }
-
   // A compiled program computes forward and backward in the type of its inputs, casts and all fused; what works on
   // parameters alone and the update keep theirs.
   bool change_compiled(const Row& row) {
@@ -164,16 +115,6 @@ class Amp {
     return half(row, Precision::kHalf);
   }
 
-  // In half precision attention runs in cuDNN's kernels, which take operands as they are and need nothing around them.
-  bool fused_away(const Row& row, std::uint32_t unit) {
-    if (flow_.units[unit].name != "aten::scaled_dot_product_attention" ||
-        cast_.units[unit].precision != Precision::kHalf)
-      return false;
-    if (m_.works[row.work].family == Family::kAttention) return false;
-    draft_.remove(row.tasks, Draft::kWithLaunch);
-    return true;
-  }
-
   bool half(const Row& row, Precision precision) { return change_precision(m_, draft_, row, precision, dtype_); }
 
   Model& m_;
@@ -184,7 +125,6 @@ class Amp {
   Autocast cast_;
   LayerRegions regions_;
   bool everywhere_ = true;
-  CastPlaces places_;
   std::set<std::uint32_t> half_tasks_;
 };
 

@@ -10,6 +10,7 @@
 // back once, where it leaves the layers that are half.
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "whatif/dataflow/dataflow.hpp"
@@ -40,10 +41,21 @@ struct AutocastUnit {
       narrowed;  ///< elements of gradients its backward pass hands on as half though it computes FP32
 };
 
+/// What parameters are where operations compute in half precision.
+enum class HalfParameters : std::uint8_t {
+  kCast,      ///< FP32, cast for their uses; their gradients are cast back (autocast)
+  kGathered,  ///< half while a pass uses them; whoever gathers them keeps the account of them and of their gradients (FSDP)
+  kKept,      ///< half themselves, with their gradients and what the optimizer keeps
+};
+
 struct Autocast {
   std::vector<AutocastUnit> units;  ///< parallel to the flow's
   std::vector<char> half;           ///< by value: is it half afterwards?
+  HalfParameters parameters = HalfParameters::kCast;
 };
+
+/// Operations autocast runs in the lower precision: products of all kinds.
+bool in_lower_precision(std::string_view op);
 
 /// `inside`: by unit, whether autocast is on there; empty: everywhere.
 Autocast autocast(const Dataflow& flow, const std::vector<char>& inside = {});

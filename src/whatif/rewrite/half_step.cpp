@@ -6,6 +6,7 @@
 
 #include "base/saturate.hpp"
 #include "whatif/rewrite/autocast_tasks.hpp"
+#include "whatif/rewrite/half_program.hpp"
 #include "whatif/rewrite/workspaces.hpp"
 
 namespace foretrace::whatif {
@@ -200,6 +201,15 @@ HalfStep half_step(const Model& m, const Dataflow& flow, const std::vector<Row>&
 
 std::size_t compute_in_half(Model& m, Draft& draft, Dtype dtype) {
   const std::shared_ptr<const Dataflow> flow = shared_flow(m);
+  const bool in_fp32 = std::none_of(m.works.rows.begin(), m.works.rows.end(),
+                                    [](const Work& w) { return work::is_half(w.dtype) || work::is_half(w.out_dtype); });
+  if (in_fp32) {
+    Autocast types = half_program(*flow, dtype, HalfParameters::kGathered);
+    return write_types(m, draft, types, dtype, [&](const Row& row) {
+      return row.phase == Phase::kBackward && is_product(m.works[row.work]) &&
+             change_precision(m, draft, row, Precision::kHalf, dtype);
+    });
+  }
   return HalfWriter(m, draft, *flow, dtype).run();
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 // A step whose parameters arrive in half precision, without autocast: fully_shard's MixedPrecisionPolicy(param_dtype), or
 // weights that are half themselves. Every operation computes in the type of its inputs; what the program itself converts to
-// FP32 stays FP32; the casts that autocast made of weights, inputs and gradients are gone.
+// FP32 stays FP32; the casts that autocast made of weights, inputs and gradients are gone. A step recorded in FP32 shows no
+// conversions: there half_program.hpp finds them.
 
 #include <vector>
 

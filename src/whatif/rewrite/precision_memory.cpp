@@ -151,6 +151,7 @@ class AutocastMemory : CurveRewriter {
 
   void run() {
     for (std::size_t i = 0; i < c_.blocks.size(); ++i) resize(i);
+    if (cast_.parameters == HalfParameters::kKept) halve_parameters();
     find_own_copies();
     for (std::uint32_t s = 0; s < flow_.values.size(); ++s) {
       if (block_of_[s] == kNone) continue;
@@ -183,6 +184,11 @@ class AutocastMemory : CurveRewriter {
   void resize(std::size_t i) {
     Block& b = c_.blocks[i];
     const std::uint32_t u = unit_[i];
+    if (cast_.parameters == HalfParameters::kKept &&
+        (u == kNone || b.kind == Kind::kGradient)) {  // gradients, the update's temporaries
+      if (!b.workspace) b.bytes /= 2;
+      return;
+    }
     if (u == kNone || b.bytes < memory::kGrain) return;
     const AutocastUnit& a = cast_.units[u];
     const bool half = a.precision == Precision::kHalf;
@@ -192,7 +198,7 @@ class AutocastMemory : CurveRewriter {
       const bool product = contains_any(flow_.units[u].name, {"mm", "linear", "matmul", "conv", "einsum", "attention"});
       if (half && (product || !(holds(b, n, 1) || holds(b, n, 8)))) b.bytes /= 2;
     } else if (b.kind == Kind::kGradient) {
-      if (half) add_half_copy(u, b);
+      if (half && cast_.parameters == HalfParameters::kCast) add_half_copy(u, b);
     } else if (sums_[i] != 0) {
       if (a.sums_half) b.bytes /= 2;
     } else if (half) {
@@ -206,6 +212,12 @@ class AutocastMemory : CurveRewriter {
     } else if (a.reads_half && !flow_.units[u].inputs.empty() && holds(b, flow_.units[u].inputs.front().elements, 4)) {
       b.bytes /= 2;
     }
+  }
+
+  void halve_parameters() {
+    c_.start_bytes -= (c_.parameter_bytes + c_.state_bytes) / 2;
+    c_.parameter_bytes /= 2;
+    c_.state_bytes /= 2;
   }
 
   void add_casts(std::uint32_t u) {
@@ -328,15 +340,33 @@ void fp8_memory(Model& model, const Dataflow& flow, const std::vector<Fp8Layer>&
   Fp8Memory(model, flow, layers).run();
 }
 
-void half_program_memory(Model& m) {
-  memory::Curve& c = *m.memory;
+namespace {
+
+// Temporary buffers of a compiled program, and the largest one.
+template <class Change>
+Block* largest_of(memory::Curve& c, const Change& change) {
   Block* largest = nullptr;
   for (Block& b : c.blocks) {
     if (b.kind == Kind::kResident || b.of_parameters) continue;
-    b.bytes /= 2;
+    b.bytes = change(b.bytes);
     if (largest == nullptr || b.bytes > largest->bytes) largest = &b;
   }
+  return largest;
+}
+
+}  // namespace
+
+void half_program_memory(Model& m) {
+  memory::Curve& c = *m.memory;
+  Block* largest = largest_of(c, [](std::int64_t bytes) { return bytes / 2; });
   if (largest != nullptr) largest->bytes += c.parameter_bytes / 2;
+  memory::recompute(c);
+}
+
+void full_program_memory(Model& m) {
+  memory::Curve& c = *m.memory;
+  Block* largest = largest_of(c, [](std::int64_t bytes) { return saturated_product(bytes, 2); });
+  if (largest != nullptr) largest->bytes = std::max<std::int64_t>(0, largest->bytes - c.parameter_bytes);
   memory::recompute(c);
 }
 

@@ -8,12 +8,14 @@
 
 namespace foretrace::whatif {
 
-/// Results, casts and gradients under autocast take what their new element types do. The model must have a memory curve.
+/// Results, casts and gradients take what their new element types do, and parameters where those are half. The model must have a memory curve.
 void autocast_memory(Model& model, const Dataflow& flow, const Autocast& cast);
 
 /// A compiled program whose passes compute in half precision: its temporary buffers hold tensors of half the size, and a copy of the parameters. The model must
 /// have a memory curve.
 void half_program_memory(Model& model);
+/// The way back: buffers twice as large, without that copy.
+void full_program_memory(Model& model);
 
 /// Layers in FP8 keep input and weight in one byte an element. A tensor that only they kept is free once the forward pass has
 /// read it; for a moment each conversion holds its tensor twice in FP32. The model must have a memory curve.
