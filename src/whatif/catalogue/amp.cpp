@@ -12,6 +12,7 @@
 #include "whatif/model/step_facts.hpp"
 #include "whatif/model/use_code.hpp"
 #include "whatif/rewrite/autocast_tasks.hpp"
+#include "whatif/rewrite/fused_attention.hpp"
 #include "whatif/rewrite/precision_memory.hpp"
 #include "whatif/rewrite/scaling.hpp"
 #include "whatif/rewrite/workspaces.hpp"
@@ -50,9 +51,10 @@ class Amp {
     }
     places_.first.assign(flow_.units.size(), kNone);
     places_.last_backward.assign(flow_.units.size(), kNone);
+    FORETRACE_TRY_VOID(fuse_attentions(m_, draft_, flow_, computed_from_parts(rows), dtype_));
     std::size_t halves = 0;
     for (const Row& row : rows) {
-      if (!change(row)) continue;
+      if (draft_.removed(row.tasks.front()) || !change(row)) continue;
       ++halves;
       half_tasks_.insert(row.tasks.begin(), row.tasks.end());
     }
@@ -162,6 +164,18 @@ class Amp {
     if (weighs && (work.dtype == Dtype::kFp32 || work.dtype == Dtype::kTf32))
       insert_weight_cast(m_, draft_, row, dtype_);
     return half(row, Precision::kHalf);
+  }
+
+  // What PyTorch was asked to fuse and does not in FP32: its fused kernels take no FP32 of this kind (grouped queries). They take half
+  // precision, unless what is added to the scores needs a gradient.
+  [[nodiscard]] std::vector<Attention> computed_from_parts(const std::vector<Row>& rows) const {
+    std::vector<Attention> all = find_attentions(m_, rows, flow_);
+    std::erase_if(all, [&](const Attention& a) {
+      return a.learned_bias || a.first_unit == kNone ||
+             flow_.units[a.first_unit].name != "aten::scaled_dot_product_attention" ||
+             cast_.units[a.first_unit].precision != Precision::kHalf;
+    });
+    return all;
   }
 
   // In half precision attention runs in cuDNN's kernels, which take operands as they are and need nothing around them.
