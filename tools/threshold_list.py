@@ -34,7 +34,7 @@ THRESHOLDS: dict[str, dict[str, str]] = {
     "src/whatif/predict/predictor.hpp": {
         "kMostFrozenShare": "steps that are predicted from those that are declined",
     },
-    "src/whatif/job/rebucket.cpp": {"kOthers": "gradients, each reduced once, from other all-reduces"},
+    "src/whatif/job/reductions.cpp": {"kOthers": "gradients, each reduced once, from other all-reduces"},
     "src/analysis/summary/flops.cpp": {"kUnknownShare": "GPU work without a description that is worth a note from a remainder"},
     "src/memory/reserved.cpp": {"kSame": "gradients as large as the parameters from shards and other types"},
     "src/trace/step_ranges.hpp": {"kSame": "steps that differ a little from other work"},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "analysis/job_calibration.hpp"
 #include "analysis/ranks_step.hpp"
@@ -11,6 +12,8 @@
 #include "base/percentiles.hpp"
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/ranks/job.hpp"
+#include "ranks/missing.hpp"
+#include "whatif/job/absent_ranks.hpp"
 #include "whatif/job/job_models.hpp"
 #include "whatif/model/simulate_model.hpp"
 #include "whatif/predict/predictor.hpp"
@@ -34,14 +37,15 @@ std::optional<host::HostCosts> costs_seen_by(std::size_t ranks, const trace::Tra
 }
 
 Result<Baseline> rank_baseline(const ranks::Rank& rank, std::uint32_t index, std::size_t step, const JobTies& ties,
-                               const std::optional<host::HostCosts>& costs) {
+                               const whatif::AbsentRanks& absent, const std::optional<host::HostCosts>& costs) {
   const graph::GraphBuilder builder(rank.trace, rank.steps);
   FORETRACE_TRY(graph::Graph graph, build_graph(builder, step));
   whatif::take_out_waits(graph, index, ties.meetings);
+  whatif::take_out_waits(graph, absent.transfers[index]);
   // The measured step is the job's: it says nothing of one rank alone.
   FORETRACE_TRY(Baseline out,
                 make_baseline(rank.trace, rank.steps.steps[step], graph, host::UserMeasurements({}, costs)));
-  out.model.transfers_only = !ties.meetings.empty();
+  out.model.transfers_only = !ties.meetings.empty() || !absent.like_others.empty();
   std::erase_if(out.model.not_modelled, [&](const std::string& text) {
     return out.figures.one_rank && text == out.figures.one_rank->sentence();
   });
@@ -76,6 +80,20 @@ Result<std::optional<Ns>> measured_step(const Ranks& ranks, Ns replayed, const h
   return std::optional<Ns>(std::llround(*user.measured_ms * 1e6));
 }
 
+// Absent ranks that others stand for are no longer unknown: a note says so in place of the one that they are.
+void fill_in(const ranks::Job& job, const whatif::AbsentRanks& absent, JobFigures& about) {
+  std::vector<std::int64_t> filled_in;
+  std::set_intersection(job.missing.begin(), job.missing.end(), absent.like_others.begin(), absent.like_others.end(),
+                        std::back_inserter(filled_in));
+  if (filled_in.empty()) return;
+  std::erase_if(about.missing,
+                [&](std::int64_t rank) { return std::binary_search(filled_in.begin(), filled_in.end(), rank); });
+  std::erase(about.notes, ranks::note_of_missing(job));
+  about.notes.push_back(fmt::format(
+      "{} of {} ranks have no trace ({}); filled in by ranks that do the same work: {}. They arrive when those do",
+      job.missing.size(), job.world_size, ranks::list_of(job.missing), ranks::list_of(filled_in)));
+}
+
 Status check_only(const std::vector<std::int64_t>& only, const std::vector<std::int64_t>& numbers) {
   for (const std::int64_t rank : only) {
     if (std::find(numbers.begin(), numbers.end(), rank) == numbers.end()) {
@@ -102,6 +120,10 @@ Result<Baseline> make_baseline(const ranks::Job& job, std::optional<std::int64_t
   about.missing = job.missing;
   about.notes = job.notes;
   about.notes.insert(about.notes.end(), step.notes.begin(), step.notes.end());
+  const whatif::AbsentRanks absent =
+      job.ranks.size() > 1 ? whatif::absent_ranks(job, step.matching, step.kind)
+                           : whatif::AbsentRanks{{}, {job.ranks.size(), std::unordered_map<std::uint32_t, Ns>{}}};
+  fill_in(job, absent, about);
   std::vector<StepFigures> figures;
   Ranks ranks;
   for (std::uint32_t r = 0; r < job.ranks.size(); ++r) {
@@ -111,7 +133,7 @@ Result<Baseline> make_baseline(const ranks::Job& job, std::optional<std::int64_t
     }
     const auto neighbours = static_cast<std::size_t>(std::count_if(
         job.ranks.begin(), job.ranks.end(), [&](const ranks::Rank& other) { return other.host == job.ranks[r].host; }));
-    Result<Baseline> one = rank_baseline(job.ranks[r], r, chosen.step[r], *ties,
+    Result<Baseline> one = rank_baseline(job.ranks[r], r, chosen.step[r], *ties, absent,
                                          costs_seen_by(neighbours, job.ranks[r].trace, measurements));
     if (!one) {
       one.error().message = fmt::format("rank {}: {}", job.ranks[r].rank, one.error().message);

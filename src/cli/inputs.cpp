@@ -9,6 +9,7 @@
 #include "base/missing_file.hpp"
 #include "foretrace/whatif/parallel.hpp"
 #include "trace/parts.hpp"
+#include "whatif/catalogue/also_written.hpp"
 #include "whatif/model/compiled.hpp"
 
 namespace foretrace::cli {
@@ -112,7 +113,8 @@ Result<TracesAndChanges> split_arguments(const std::vector<std::string>& given) 
     const bool file = text == "-" || fs::exists(text, ignored);
     // After a trace, a word that does not look like a path was meant as a what-if: its error names the closest one.
     const bool word = !out.traces.empty() && text.find_first_of("./") == std::string::npos;
-    if (file || (!whatif::find_whatif(text.substr(0, text.find(':'))) && !word)) {
+    const std::string use = whatif::written_out(text);
+    if (file || (!whatif::find_whatif(use.substr(0, use.find(':'))) && !word)) {
       out.traces.push_back(text);
       continue;
     }

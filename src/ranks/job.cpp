@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/workers.hpp"
+#include "ranks/missing.hpp"
 
 namespace foretrace::ranks {
 namespace {
@@ -95,6 +96,12 @@ std::vector<Result<trace::Trace>> load_all(const std::vector<std::string>& files
   return out;
 }
 
+std::string note_of_missing(const Job& job) {
+  return fmt::format(
+      "{} of {} ranks have no trace ({}): when they arrived is unknown, so waiting for them counts as transfer",
+      job.missing.size(), job.world_size, list_of(job.missing));
+}
+
 Result<Job> assemble(std::vector<trace::Trace> traces) {
   Job job;
   job.world_size = most_common(traces);
@@ -156,11 +163,7 @@ Result<Job> assemble(std::vector<trace::Trace> traces) {
         at < static_cast<std::int64_t>(job.ranks.size()) && job.ranks[static_cast<std::size_t>(at)].rank == r;
     if (!there) job.missing.push_back(r);
   }
-  if (!job.missing.empty()) {
-    job.notes.push_back(fmt::format(
-        "{} of {} ranks have no trace ({}): when they arrived is unknown, so waiting for them counts as transfer",
-        job.missing.size(), job.world_size, list_of(job.missing)));
-  }
+  if (!job.missing.empty()) job.notes.push_back(note_of_missing(job));
   return job;
 }
 

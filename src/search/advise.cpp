@@ -64,7 +64,9 @@ class Adviser {
   std::vector<Advice> alone() {
     std::vector<Strategy> singles;
     std::vector<Advice> out;
-    for (const Use& use : candidates()) {
+    std::vector<Use> all = candidates();
+    for (Use& use : job_candidates(evaluator_.base().model)) all.push_back(std::move(use));
+    for (const Use& use : all) {
       const std::string unfit = whatif::unfit_for(*use.whatif, model_);
       if (unfit.empty()) {
         singles.emplace_back().whatifs.push_back(use.text);

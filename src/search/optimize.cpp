@@ -42,7 +42,8 @@ class Optimizer {
         o_(options),
         begin_(std::chrono::steady_clock::now()),
         limit_(memory_limit(model_, options.memory_limit)),
-        groups_(module_groups(model_)) {
+        groups_(module_groups(model_)),
+        job_(job_traits(evaluator.base().model)) {
     budget_ = o_.communication && o_.evaluations > 2 ? o_.evaluations - 2 : o_.evaluations;
     for (const whatif::BlockOfLayers& b : whatif::repeated_blocks(model_.graph)) blocks_.push_back(b.name);
   }
@@ -176,8 +177,8 @@ class Optimizer {
       if (!move.whatif.empty() && !allowed(move.whatif)) continue;
       for (const State& s : beam) {
         std::vector<Strategy> near;
-        move.propose({model_, s.strategy, s.evaluation, limit_, blocks_, groups_, gpus_per_node_, o_.bucket_sizes},
-                     near);
+        move.propose(
+            {model_, s.strategy, s.evaluation, limit_, blocks_, groups_, gpus_per_node_, o_.bucket_sizes, job_}, near);
         for (Strategy& candidate : near) {
           if (hopeless(candidate) || !seen_.insert(key_of(candidate)).second) continue;
           candidates.push_back(std::move(candidate));
@@ -323,6 +324,7 @@ class Optimizer {
   std::optional<std::int64_t> limit_;
   std::vector<std::string> blocks_;
   std::vector<ModuleGroup> groups_;
+  JobTraits job_;
   std::vector<StrategyMove> order_;
   Evaluation today_;
   State best_;

@@ -1,7 +1,6 @@
 // One size for all buckets, as DistributedDataParallel takes it (bucket_cap_mb).
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 
 #include "search/moves/strategy_move.hpp"
@@ -10,13 +9,9 @@ namespace foretrace::search {
 
 namespace {
 
-// MiB, places of the search; 1,000 holds all gradients of a model of 250 million parameters.
-constexpr std::array<double, 13> kSizes = {1, 2, 5, 10, 15, 25, 35, 50, 75, 100, 200, 400, 1000};
-
 void propose(const StrategyView& v, std::vector<Strategy>& out) {
   if (!v.strategy.communication) return;
-  const std::vector<double> sizes =
-      v.bucket_sizes.empty() ? std::vector<double>(kSizes.begin(), kSizes.end()) : v.bucket_sizes;
+  const std::vector<double> sizes = v.bucket_sizes.empty() ? usual_bucket_sizes() : v.bucket_sizes;
   const Communication& now = *v.strategy.communication;
   const bool untouched = now.first_bucket_mb.has_value() || !now.buckets.empty();  // PyTorch's own, or a plan
   const auto at = std::lower_bound(sizes.begin(), sizes.end(), now.bucket_mb) - sizes.begin();
@@ -34,6 +29,12 @@ void propose(const StrategyView& v, std::vector<Strategy>& out) {
 }
 
 }  // namespace
+
+// 1,000 MiB hold all gradients of a model of 250 million parameters.
+const std::vector<double>& usual_bucket_sizes() {
+  static const std::vector<double> kSizes = {1, 2, 5, 10, 15, 25, 35, 50, 75, 100, 200, 400, 1000};
+  return kSizes;
+}
 
 StrategyMove bucket_size_move() {
   return {"size of buckets",

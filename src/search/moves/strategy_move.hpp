@@ -7,6 +7,7 @@
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "search/module_groups.hpp"
+#include "search/moves/job_moves.hpp"
 
 namespace foretrace::search {
 
@@ -22,6 +23,7 @@ struct StrategyView {
   const std::vector<ModuleGroup>& groups;
   int gpus_per_node = 1;
   std::vector<double> bucket_sizes;  ///< MiB, the only ones allowed; none: any
+  JobTraits job = {};                ///< of a recorded job; nothing of a single trace
   [[nodiscard]] bool over_limit() const { return limit && now.taken_bytes() && *now.taken_bytes() > *limit; }
 };
 
@@ -40,14 +42,21 @@ StrategyMove checkpoint_layer_move();
 StrategyMove compile_region_move();
 StrategyMove compress_move();
 StrategyMove cuda_graph_move();
+StrategyMove job_buckets_move();
+StrategyMove job_compress_move();
+StrategyMove pipeline_move();
 StrategyMove precision_layer_move();
 StrategyMove precision_move();
 StrategyMove shard_move();
+StrategyMove stage_balance_move();
 StrategyMove switch_algorithm_move();
 StrategyMove switch_off_move();
 StrategyMove switch_on_move();
 
 const std::vector<StrategyMove>& strategy_moves();
+
+/// Sizes of buckets the search chooses from, in MiB.
+const std::vector<double>& usual_bucket_sizes();
 
 /// The use of a what-if by name in a strategy; empty when it is not there.
 std::string use_in(const Strategy& strategy, std::string_view whatif);

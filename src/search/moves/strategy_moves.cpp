@@ -6,10 +6,11 @@
 namespace foretrace::search {
 
 const std::vector<StrategyMove>& strategy_moves() {
-  static const std::vector<StrategyMove> kAll = {bucket_size_move(),      compress_move(),        shard_move(),
-                                                 switch_algorithm_move(), precision_move(),       switch_on_move(),
-                                                 cuda_graph_move(),       precision_layer_move(), compile_region_move(),
-                                                 checkpoint_layer_move(), accumulate_move(),      switch_off_move()};
+  static const std::vector<StrategyMove> kAll = {
+      bucket_size_move(),    compress_move(),         shard_move(),      switch_algorithm_move(),
+      job_buckets_move(),    job_compress_move(),     pipeline_move(),   stage_balance_move(),
+      precision_move(),      switch_on_move(),        cuda_graph_move(), precision_layer_move(),
+      compile_region_move(), checkpoint_layer_move(), accumulate_move(), switch_off_move()};
   return kAll;
 }
 

@@ -6,15 +6,32 @@
 #include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/backward_end.hpp"
+#include "whatif/model/memory_positions.hpp"
 #include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/model/whole_number.hpp"
+#include "whatif/parallel/gradients.hpp"
 #include "whatif/rewrite/scaling.hpp"
 
 namespace foretrace::whatif {
 namespace {
 
 bool computes_gradients(Phase p) { return p == Phase::kForward || p == Phase::kBackward; }
+
+// Whoever shards parameters gathers them and reduces their gradients in every pass. DistributedDataParallel reduces in the last one
+// only (no_sync).
+bool communicates_in_every_pass(const Model& m) {
+  const Graph& g = m.graph;
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (g.kind[t] != TaskKind::kCollective || !g.launch[t].valid() || moves_samples(m, t)) continue;
+    const Phase launched = g.phase[g.launch[t].index()];
+    const bool shards = g.task_name(t).find("ReduceScatter") != std::string_view::npos ||
+                        g.task_name(t).find("AllGather") != std::string_view::npos;
+    // ZeRO-1 gathers what it has updated.
+    if (shards && launched != Phase::kOptimizer) return true;
+  }
+  return false;
+}
 
 // A forward and a backward pass: their GPU work, the main thread up to the end of backward, the autograd thread.
 // What waits for the end of backward is no part of it, whatever it looks like (a scaler's checks, the next batch).
@@ -24,12 +41,13 @@ Selection one_pass(const Model& m, const Draft& draft, std::uint32_t end, const 
   for (std::uint32_t t = end; t > g.lanes[g.main_lane].begin; --t) {
     if (g.phase[t] == Phase::kForward && g.kind[t] != TaskKind::kWait) first_forward = t;
   }
+  const bool communicates = communicates_in_every_pass(m);
   return draft.select({.where = [&](std::uint32_t t) {
     if (t >= behind[g.lane[t]]) return false;
-    if (g.kind[t] == TaskKind::kCollective) return moves_samples(m, t);
+    if (g.kind[t] == TaskKind::kCollective) return communicates || moves_samples(m, t);
     if (graph::is_gpu(g.kind[t])) return computes_gradients(g.phase[t]) && g.kind[t] != TaskKind::kMemcpy;
     if (g.lane[t] == g.main_lane) return t >= first_forward && t <= end && g.phase[t] != Phase::kOptimizer;
-    return g.phase[t] == Phase::kBackward;
+    return g.phase[t] == Phase::kBackward || (communicates && g.phase[t] == Phase::kCommunication);
   }});
 }
 
@@ -64,9 +82,26 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
   }
 }
 
+// DistributedDataParallel may keep gradients in its buckets, which are there throughout. What the passes before the last one add up
+// is not in them: a tensor for each parameter, until the last pass copies it into its bucket.
+void keep_sums(const Model& m, memory::Curve& c) {
+  const Result<Gradients> gradients = find_gradients(m);
+  if (!gradients) return;
+  const MemoryPositions positions(m);
+  std::vector<memory::Block> sums;
+  for (std::uint32_t i = 0; i < gradients->list.size(); ++i) {
+    sums.push_back({.bytes = gradients->bytes(i),
+                    .freed = std::max(c.backward_from + 1, positions.of(gradients->list[i].gpu)),
+                    .kind = memory::Kind::kGradient,
+                    .stage = memory::Stage::kBackward,
+                    .of_parameters = true});
+  }
+  memory::add_blocks(c, sums);
+}
+
 // From the second pass on, all gradients are there throughout, and those of the step before are not. Each new one is there
 // alongside them until it is added.
-void keep_gradients(memory::Curve& c) {
+void keep_gradients(const Model& m, memory::Curve& c) {
   std::erase_if(c.blocks, [](const memory::Block& b) { return b.kind == memory::Kind::kGradient && b.allocated == 0; });
   std::vector<memory::Block> added;
   for (memory::Block& b : c.blocks) {
@@ -77,6 +112,8 @@ void keep_gradients(memory::Curve& c) {
     added.back().freed = b.allocated + 1;
     b.allocated = 0;
   }
+  const bool in_buckets = added.empty() && step_facts(m)->reductions > 0 && !communicates_in_every_pass(m);
+  if (in_buckets) return keep_sums(m, c);
   memory::add_blocks(c, added);
 }
 
@@ -97,7 +134,7 @@ Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
   const std::uint32_t end = end_of_backward(g);
   if (end == kNone) return fail(ErrorCode::kDeclined, "the step shows no backward pass on a thread of its own");
   scale_batch(m, draft, 1.0 / n);
-  if (m.memory) keep_gradients(*m.memory);
+  if (m.memory) keep_gradients(m, *m.memory);
   const std::vector<std::uint32_t> behind = first_behind(g, end);
   const Selection pass = one_pass(m, draft, end, behind);
   std::vector<std::uint32_t> last = ends_of(g, pass, behind);

@@ -10,6 +10,7 @@
 #include "whatif/model/script.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/model/use_code.hpp"
+#include "whatif/rewrite/fused_attention.hpp"
 #include "whatif/rewrite/precision_memory.hpp"
 #include "whatif/rewrite/scaling.hpp"
 #include "whatif/rewrite/typed_rows.hpp"
@@ -43,9 +44,10 @@ class Amp {
     for (std::size_t u = 0; u < inside.size(); ++u) inside[u] = regions_.of_unit[u] != kNone ? 1 : 0;
     cast_ = autocast(flow_, inside);
     TypedRows typed(m_, draft_, flow_, cast_, dtype_);
+    FORETRACE_TRY_VOID(fuse_attentions(m_, draft_, flow_, computed_from_parts(rows), dtype_));
     std::size_t halves = 0;
     for (const Row& row : rows) {
-      if (!change(row, typed)) continue;
+      if (draft_.removed(row.tasks.front()) || !change(row, typed)) continue;
       ++halves;
       half_tasks_.insert(row.tasks.begin(), row.tasks.end());
     }
@@ -75,6 +77,18 @@ class Amp {
     // Without sequence numbers a product's gradient is still known to be one.
     const bool chosen = everywhere_ || regions_.of(m_.graph, flow_, event, row.tasks.front()) != kNone;
     return row.phase == Phase::kBackward && chosen && is_product(m_.works[row.work]) && half(row, Precision::kHalf);
+  }
+
+  // What PyTorch was asked to fuse and does not in FP32: its fused kernels take no FP32 of this kind (grouped queries). They take half
+  // precision, unless what is added to the scores needs a gradient.
+  [[nodiscard]] std::vector<Attention> computed_from_parts(const std::vector<Row>& rows) const {
+    std::vector<Attention> all = find_attentions(m_, rows, flow_);
+    std::erase_if(all, [&](const Attention& a) {
+      return a.learned_bias || a.first_unit == kNone ||
+             flow_.units[a.first_unit].name != "aten::scaled_dot_product_attention" ||
+             cast_.units[a.first_unit].precision != Precision::kHalf;
+    });
+    return all;
   }
 
   // What tensor parallelism reduces behind a product of the forward pass has the product's type. Gradients of activations reach their

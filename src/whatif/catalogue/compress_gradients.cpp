@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/job/compress_reductions.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/model/whole_number.hpp"
 #include "whatif/parallel/scheme_whatif.hpp"
@@ -19,12 +20,22 @@ std::string code_for(const Parameters& p, bool /*training*/) {
   return fmt::format("model.register_comm_hook(state, hook)  # with a hook of your own for {}", method);
 }
 
-Status apply_compress_gradients(Model& model, Draft& draft, const Parameters& parameters) {
+ParallelChoice compressed_choice(const Parameters& parameters) {
   ParallelChoice choice = choice_of(parameters, "ddp");
   choice.compress = parameters.text("method");
   choice.ratio = parameters.number("ratio");
   choice.rank = static_cast<std::int64_t>(parameters.number("rank"));
-  return apply_on_cluster(model, draft, parameters, choice);
+  return choice;
+}
+
+Status apply_compress_gradients(Model& model, Draft& draft, const Parameters& parameters) {
+  return apply_on_cluster(model, draft, parameters, compressed_choice(parameters));
+}
+
+// A job reduces its gradients already: over the network it was recorded on, in its buckets.
+Result<JobPlan> apply_to_job(const JobModels&, const Parameters& parameters) {
+  FORETRACE_TRY(const Parallelism how, make_parallelism(compressed_choice(parameters)));
+  return JobPlan{[how](std::size_t, Model& model, Draft& draft) { return compress_reductions(model, draft, how); }};
 }
 
 std::string already_there(const Model& m, const Parameters& p) {
@@ -67,6 +78,7 @@ WhatIf compress_gradients_whatif() {
 }
 
 const Registered kRegistered(compress_gradients_whatif());
+const RegisteredForJobs kOnJobs("compress-gradients", apply_to_job);
 
 }  // namespace
 }  // namespace foretrace::whatif

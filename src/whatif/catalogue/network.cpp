@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "foretrace/whatif/parallel.hpp"
+#include "whatif/catalogue/also_written.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/job/network_costs.hpp"
 #include "whatif/model/whole_number.hpp"
@@ -83,6 +84,7 @@ const Registered kRegistered(
      .effort = Effort::kWork,
      .stage = Stage::kRuntime,
      .apply = apply_network});
+const AlsoWritten kByFabric("fabric=", "network:fabric=");
 
 }  // namespace
 }  // namespace foretrace::whatif

@@ -1,18 +1,41 @@
 #include <fmt/format.h>
 
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/job/job_models.hpp"
 #include "whatif/rewrite/scaling.hpp"
 #include "whatif/rewrite/sequence_length.hpp"
 
 namespace foretrace::whatif {
 namespace {
 
+Status lengthen(Model& m, Draft& draft, const SequenceShapes& shapes, double x) {
+  FORETRACE_TRY_VOID(change_length(m, draft, shapes, x, KeysSeen::kAlike));
+  m.pass_samples *= x;
+  scale_collectives(m, draft, x);
+  return {};
+}
+
 Status apply_sequence(Model& m, Draft& draft, const Parameters& parameters) {
   FORETRACE_TRY(const SequenceShapes shapes, SequenceShapes::find(m));
-  FORETRACE_TRY_VOID(change_length(m, draft, shapes, parameters.number("x"), KeysSeen::kAlike));
-  m.pass_samples *= parameters.number("x");
-  scale_collectives(m, draft, parameters.number("x"));
-  return {};
+  return lengthen(m, draft, shapes, parameters.number("x"));
+}
+
+// Of a pipeline only the first stage looks tokens up: it tells how long the sequences of all stages are.
+Result<JobPlan> apply_to_job(const JobModels& job, const Parameters& parameters) {
+  std::size_t first = 0;
+  for (std::size_t s = 1; s < job.ranks.size(); ++s) {
+    if (job.ties->stage[s] < job.ties->stage[first]) first = s;
+  }
+  FORETRACE_TRY(const SequenceShapes read, SequenceShapes::find(*job.ranks[first]));
+  const std::uint32_t first_stage = job.ties->stage[first];
+  return JobPlan{[&ties = *job.ties, read, first_stage, x = parameters.number("x")](std::size_t slot, Model& model,
+                                                                                    Draft& draft) -> Status {
+    if (ties.stage[slot] > first_stage) {
+      return lengthen(model, draft, SequenceShapes::of_later_stage(model, read), x);
+    }
+    FORETRACE_TRY(const SequenceShapes own, SequenceShapes::find(model));
+    return lengthen(model, draft, own, x);
+  }};
 }
 
 std::string code_for(const Parameters& p, bool /*training*/) {
@@ -39,6 +62,7 @@ const Registered kRegistered(
      .validated = true,
      .apply = apply_sequence,
      .whole_program = "a compiled program's kernels do not tell which of their sizes is a sequence"});
+const RegisteredForJobs kOnJobs("sequence", apply_to_job);
 
 }  // namespace
 }  // namespace foretrace::whatif

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include "whatif/catalogue/also_written.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/job/job_models.hpp"
 
@@ -15,12 +16,13 @@ bool moves_along(const Graph& g, std::uint32_t t) {
   return (g.phase[t] == Phase::kForward || g.phase[t] == Phase::kBackward) && g.kind[t] != TaskKind::kCollective;
 }
 
-double computes(const Graph& g) {
-  double sum = 0;
+// How long the layers of a rank keep what limits it busy: its GPU, or the CPU that feeds it.
+double limited_by(const Graph& g) {
+  double gpu = 0, cpu = 0;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (moves_along(g, t) && graph::is_gpu(g.kind[t])) sum += static_cast<double>(g.cost[t]);
+    if (moves_along(g, t)) (graph::is_gpu(g.kind[t]) ? gpu : cpu) += static_cast<double>(g.cost[t]);
   }
-  return sum;
+  return std::max(gpu, cpu);
 }
 
 // Layers that go to another stage take their kernels and their CPU work with them.
@@ -33,7 +35,7 @@ Result<JobPlan> apply_to_job(const JobModels& job, const Parameters&) {
   std::map<std::uint32_t, Stage> stages;
   for (std::size_t s = 0; s < job.ranks.size(); ++s) {
     Stage& mine = stages[stage[s]];
-    mine.time += computes(job.ranks[s]->graph);
+    mine.time += limited_by(job.ranks[s]->graph);
     ++mine.ranks;
   }
   if (stages.size() < 2) return fail(ErrorCode::kDeclined, "the job is no pipeline: all ranks hold the same layers");
@@ -44,7 +46,7 @@ Result<JobPlan> apply_to_job(const JobModels& job, const Parameters&) {
   }
   std::map<std::uint32_t, double> factor;
   for (const auto& [number, one] : stages) {
-    if (one.time <= 0) return fail(ErrorCode::kDeclined, "a stage without a forward or backward kernel");
+    if (one.time <= 0) return fail(ErrorCode::kDeclined, "a stage without a forward or backward pass");
     factor[number] = mean / one.time;
   }
   return JobPlan{[&stage, factor](std::size_t slot, Model& model, Draft& draft) -> Status {
@@ -70,6 +72,7 @@ const Registered kRegistered(
      .stage = Stage::kRuntime,
      .apply = apply_alone});
 const RegisteredForJobs kOnJobs("stage-balance", apply_to_job);
+const AlsoWritten kInPipelines("pp:balance", "stage-balance");
 
 }  // namespace
 }  // namespace foretrace::whatif

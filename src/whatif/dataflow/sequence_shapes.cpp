@@ -23,10 +23,6 @@ bool floating(const Argument& a) {
   return a.type.find("loat") != std::string::npos || a.type == "c10::Half" || a.type == "double";
 }
 
-struct Lookup {
-  Shape table, indices;
-};
-
 }  // namespace
 
 std::set<std::int64_t> sequence_sizes(const work::Works& works) {
@@ -45,8 +41,7 @@ std::set<std::int64_t> sequence_sizes(const work::Works& works) {
   return out;
 }
 
-Result<SequenceShapes> SequenceShapes::find(const Model& m) {
-  SequenceShapes out;
+std::vector<SequenceShapes::Lookup> SequenceShapes::read_operations(const Model& m) {
   std::vector<Lookup> lookups;
   const std::shared_ptr<const Dataflow> flow = shared_flow(m);
   for (const Unit& u : flow->units) {
@@ -54,8 +49,8 @@ Result<SequenceShapes> SequenceShapes::find(const Model& m) {
     const auto weight = [&](std::size_t i) {
       if (!op.tensor(i, 1)) return;
       const Shape& s = op[i].shape();
-      out.features_.insert(s.begin(), s.end());
-      if (s.size() == 2) out.weights_.insert({s[0], s[1]}), out.weights_.insert({s[1], s[0]});
+      features_.insert(s.begin(), s.end());
+      if (s.size() == 2) weights_.insert({s[0], s[1]}), weights_.insert({s[1], s[0]});
     };
     if (u.name == "aten::embedding" && op.tensor(0, 2) && op.tensor(1, 1)) {
       lookups.push_back({op[0].shape(), op[1].shape()});
@@ -69,10 +64,16 @@ Result<SequenceShapes> SequenceShapes::find(const Model& m) {
     } else if (u.name.starts_with("aten::lstm") || u.name.starts_with("aten::gru") || u.name.starts_with("aten::rnn")) {
       for (const Argument& a : op.arguments()) {
         if (!a.list()) continue;
-        for (const Shape& s : a.shapes) out.features_.insert(s.begin(), s.end());
+        for (const Shape& s : a.shapes) features_.insert(s.begin(), s.end());
       }
     }
   }
+  return lookups;
+}
+
+Result<SequenceShapes> SequenceShapes::find(const Model& m) {
+  SequenceShapes out;
+  const std::vector<Lookup> lookups = out.read_operations(m);
   if (lookups.empty() && step_facts(m)->compiled) {
     return fail(
         ErrorCode::kDeclined,
@@ -109,6 +110,14 @@ Result<SequenceShapes> SequenceShapes::find(const Model& m) {
       out.tables_.push_back({l.table[0], l.table[1], used});
   }
   out.batches_.erase(1);
+  return out;
+}
+
+SequenceShapes SequenceShapes::of_later_stage(const Model& m, const SequenceShapes& first) {
+  SequenceShapes out;
+  out.read_operations(m);
+  out.lengths_ = first.lengths_;
+  out.batches_ = first.batches_;
   return out;
 }
 

@@ -26,6 +26,8 @@ class SequenceShapes {
  public:
   /// Declined, with the reason, where the step has no sequence.
   static Result<SequenceShapes> find(const Model& model);
+  /// Of a stage of a pipeline that looks up no tokens: lengths and batches are those of the stage that does.
+  static SequenceShapes of_later_stage(const Model& model, const SequenceShapes& first);
 
   /// A tensor's shape when sequences are x times as long. `indices`: it holds integers, of which none is a feature.
   [[nodiscard]] work::Shape longer(const work::Shape& shape, bool indices, double x) const;
@@ -41,6 +43,11 @@ class SequenceShapes {
   [[nodiscard]] const std::vector<Table>& position_tables() const { return tables_; }
 
  private:
+  struct Lookup {
+    work::Shape table, indices;
+  };
+  /// Notes the sizes of parameters, and returns what embeddings look up.
+  std::vector<Lookup> read_operations(const Model& model);
   [[nodiscard]] std::int64_t grown(std::int64_t size, double x) const;
   [[nodiscard]] bool positions_at(const work::Shape& shape, std::size_t dim, bool indices) const;
   [[nodiscard]] bool positions(std::int64_t size) const { return grown(size, 2) != size; }

@@ -5,6 +5,7 @@
 #include "foretrace/memory/memory.hpp"
 #include "hardware/figures.hpp"
 #include "ranks/merge.hpp"
+#include "whatif/job/absent_ranks.hpp"
 #include "whatif/job/job_models.hpp"
 #include "whatif/model/graph_facts.hpp"
 
@@ -266,11 +267,7 @@ void take_out_waits(Graph& graph, std::uint32_t rank, const std::vector<Meeting>
       if (m.rank == rank && m.binds) transfer[m.event] = m.transfer;
     }
   }
-  for (std::size_t t = 0; t < graph.size(); ++t) {
-    if (graph.kind[t] != TaskKind::kCollective || !graph.event[t].valid()) continue;
-    const auto at = transfer.find(graph.event[t].value);
-    if (at != transfer.end()) graph.cost[t] = std::min(graph.cost[t], at->second);
-  }
+  take_out_waits(graph, transfer);
 }
 
 }  // namespace foretrace::whatif

@@ -118,8 +118,10 @@ class Reader {
 
   void collect(PipelinePasses& out) const {
     out.passes.resize(stretches_.size());
+    out.end = borders_.back();
     for (std::size_t i = 0; i < stretches_.size(); ++i) {
       out.passes[i].backward = stretches_[i].backward;
+      out.passes[i].begin = borders_[i];
       out.passes[i].first_gpu = launched_[stretches_[i].first].task;
       out.passes[i].last_gpu = launched_[stretches_[i].last].task;
     }
@@ -140,6 +142,17 @@ class Reader {
 };
 
 }  // namespace
+
+std::size_t PipelinePasses::like(bool backward, std::uint32_t micro_batch, std::uint32_t of) const {
+  std::vector<std::size_t> recorded;
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    if (passes[i].backward == backward) recorded.push_back(i);
+  }
+  const std::size_t n = recorded.size();
+  if (micro_batch == 0) return recorded.front();
+  if (micro_batch + 1 == of) return recorded.back();
+  return n < 3 ? recorded.front() : recorded[1 + (micro_batch - 1) % (n - 2)];
+}
 
 Result<PipelinePasses> find_passes(const Graph& g, const std::vector<std::uint32_t>& sends_and_receives) {
   return Reader(g, sends_and_receives).read();

@@ -14,6 +14,7 @@ namespace foretrace::whatif {
 struct Pass {
   bool backward = false;
   Selection tasks;                  ///< of the CPU and the GPU, without messages
+  Ns begin = 0;                     ///< on the CPU, since the step's begin
   std::uint32_t first_gpu = kNone;  ///< in order of launch
   std::uint32_t last_gpu = kNone;
 };
@@ -23,6 +24,11 @@ struct PipelinePasses {
   std::vector<std::uint32_t> messages;  ///< tasks: kernels that send and receive, in order of launch
   std::uint32_t micro_batches = 0;
   bool forward_first = false;  ///< all forward passes before the first backward one
+  Ns end = 0;                  ///< of the last pass, on the CPU
+
+  /// The recorded pass (an index into `passes`) that a pass of this micro-batch, of so many, is like. The first and the last one differ
+  /// from the others: gradients are new, or reduced.
+  [[nodiscard]] std::size_t like(bool backward, std::uint32_t micro_batch, std::uint32_t of) const;
 };
 
 /// `sends_and_receives`: by event, those of this rank. Declined where the order is not that of one stage with plain passes.

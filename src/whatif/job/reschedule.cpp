@@ -5,6 +5,7 @@
 #include <set>
 
 #include "trace/latencies.hpp"
+#include "whatif/job/pipeline_memory.hpp"
 #include "whatif/rewrite/scaling.hpp"
 
 namespace foretrace::whatif {
@@ -39,45 +40,14 @@ std::vector<std::vector<End>> ends_of(const JobTies& ties) {
   return out;
 }
 
-/// Activations there when the first backward pass begins: of all micro-batches in flight.
-std::int64_t kept_for_backward(const memory::Curve& c) {
-  std::int64_t bytes = 0;
-  for (const memory::Block& b : c.blocks) {
-    const bool there = b.allocated < c.backward_from && b.freed >= c.backward_from;
-    if (there && b.kind == memory::Kind::kActivation && !b.of_parameters) bytes += b.bytes;
-  }
-  return bytes;
-}
-
-/// From `before` micro-batches in flight to `after`. Each further one is freed by a backward pass of its own.
-void keep_in_flight(memory::Curve& c, std::uint32_t before, std::uint32_t after, std::uint32_t passes) {
-  const std::int64_t each = kept_for_backward(c) / before;
-  if (after <= before) {
-    c.start_bytes = std::max<std::int64_t>(0, c.start_bytes - each * (before - after));
-    return;
-  }
-  std::vector<memory::Block> more;
-  const std::uint32_t backward = c.update_from > c.backward_from ? c.update_from - c.backward_from : 0;
-  for (std::uint32_t i = 1; i <= after - before; ++i) {
-    const auto part = static_cast<std::uint32_t>(std::uint64_t{backward} * std::min(i, passes) / passes);
-    more.push_back({.bytes = each,
-                    .allocated = c.backward_from > 0 ? c.backward_from - 1 : 0,
-                    .freed = c.backward_from + part,
-                    .kind = memory::Kind::kActivation,
-                    .stage = memory::Stage::kForward});
-  }
-  memory::add_blocks(c, more);
-}
-
 /// Runs one rank's passes in another order.
 class Rewriter {
  public:
   Rewriter(Model& model, Draft& draft, const PipelinePasses& was, std::uint32_t micro_batches)
       : m_(model), g_(model.graph), d_(draft), was_(was), micro_batches_(micro_batches) {
     last_.assign(g_.lanes.size(), kNone);
-    for (std::size_t i = 0; i < was_.passes.size(); ++i) {
-      (was_.passes[i].backward ? backward_ : forward_).push_back(i);
-      for (const std::uint32_t t : was_.passes[i].tasks) last_[g_.lane[t]] = std::max(latest(g_.lane[t]), t);
+    for (const Pass& pass : was_.passes) {
+      for (const std::uint32_t t : pass.tasks) last_[g_.lane[t]] = std::max(latest(g_.lane[t]), t);
     }
     stream_ = was_.messages.front();
     for (const std::uint32_t t : was_.messages) {
@@ -93,7 +63,7 @@ class Rewriter {
            std::uint32_t behind_forward, std::uint32_t before_backward, std::uint32_t behind_backward) {
     for (const simulate::PipelineAction& a : actions) {
       const bool backward = a.kind != ActionKind::kForward;
-      const std::size_t like = template_of(backward ? backward_ : forward_, a.microbatch);
+      const std::size_t like = was_.like(backward, a.microbatch, micro_batches_);
       const std::uint32_t receive = message(backward ? before_backward : before_forward);
       const auto [first, last] = copy(like, a.microbatch + 1 == micro_batches_);
       if (receive != kNone) d_.depend(receive, first, m_.latencies->stream_hand_over, DependencyKind::kStreamWait);
@@ -106,15 +76,6 @@ class Rewriter {
 
  private:
   [[nodiscard]] std::uint32_t latest(std::uint32_t lane) const { return last_[lane] == kNone ? 0 : last_[lane]; }
-
-  // The first and the last pass differ from the others: gradients are new, or reduced.
-  [[nodiscard]] std::size_t template_of(const std::vector<std::size_t>& recorded, std::uint32_t micro_batch) const {
-    const std::size_t n = recorded.size();
-    if (micro_batch == 0) return recorded.front();
-    if (micro_batch + 1 == micro_batches_) return recorded.back();
-    if (n < 3) return recorded.front();
-    return recorded[1 + (micro_batch - 1) % (n - 2)];
-  }
 
   // A send or a receive behind what the rank's CPU did so far. Sends do not hold up what comes behind them.
   std::uint32_t message(std::uint32_t event) {
@@ -183,7 +144,6 @@ class Rewriter {
   Draft& d_;
   const PipelinePasses& was_;
   std::uint32_t micro_batches_;
-  std::vector<std::size_t> forward_, backward_;
   std::vector<std::uint32_t> last_;  // by lane: what is put there goes behind it
   std::uint32_t stream_;             // the last message
   Ns message_ns_ = 0;
@@ -271,18 +231,13 @@ Status Reschedule::tie(const JobModels& job) {
   return {};
 }
 
-// Micro-batches whose activations a stage holds at most.
-std::uint32_t Reschedule::in_flight(const Plan& plan, std::uint32_t stage) const {
-  return plan.schedule == ScheduleKind::kGpipe ? plan.micro_batches : std::min(plan.micro_batches, stages_ - stage);
-}
-
 Status Reschedule::apply(std::size_t slot, Model& model, Draft& draft) const {
   const Rank& rank = ranks_[slot];
   const double x = static_cast<double>(before_.micro_batches) / after_.micro_batches;
+  const std::optional<memory::Curve> today = model.memory;
   if (x != 1) scale_batch(model, draft, x);
-  if (model.memory) {
-    const std::uint32_t before = in_flight(before_, rank.stage);
-    keep_in_flight(*model.memory, before, in_flight(after_, rank.stage), before_.micro_batches);
+  if (today) {
+    model.memory = rescheduled_memory(model, *today, rank.passes, schedule_.ranks[rank.stage], after_.micro_batches);
   }
   Rewriter(model, draft, rank.passes, after_.micro_batches)
       .run(schedule_.ranks[rank.stage], rank.from_previous, rank.to_next, rank.from_next, rank.to_previous);

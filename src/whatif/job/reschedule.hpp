@@ -23,6 +23,7 @@ class Reschedule {
   /// With messages in place of the recorded ones.
   [[nodiscard]] std::shared_ptr<const JobTies> ties() const { return ties_; }
   [[nodiscard]] bool changes() const { return before_ != after_; }
+  [[nodiscard]] std::uint32_t recorded_micro_batches() const { return before_.micro_batches; }
 
  private:
   /// The two ends of what goes from a stage to the next one, or back: events by which both know their messages.
@@ -39,7 +40,6 @@ class Reschedule {
 
   Status read_ranks(const JobModels& job);
   Status tie(const JobModels& job);
-  [[nodiscard]] std::uint32_t in_flight(const Plan& plan, std::uint32_t stage) const;
 
   std::vector<Rank> ranks_;  // by slot
   std::uint32_t stages_ = 0;

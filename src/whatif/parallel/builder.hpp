@@ -102,7 +102,8 @@ struct Compressed {
   double slower = 1;   ///< the collective's time against one of FP32 sums of the same bytes
   hardware::Collective kind = hardware::Collective::kAllReduce;
 };
-Compressed compress(const Builder& builder, const Bucket& bucket);
+Compressed compress(const Model& model, const Gradients& gradients, const Parallelism& how, int workers,
+                    const Bucket& bucket);
 
 /// By how much the slowest of several GPUs takes longer than one: by what a GPU's steps differ by.
 double slowest_of(const Model& model, int workers);

@@ -10,15 +10,15 @@
 
 namespace foretrace::whatif {
 
-Compressed compress(const Builder& b, const Bucket& bucket) {
+Compressed compress(const Model& m, const Gradients& gradients, const Parallelism& s, int workers,
+                    const Bucket& bucket) {
   Compressed c;
-  const Parallelism& s = b.how;
   const auto bytes = static_cast<double>(bucket.bytes);
-  const double elements = bytes / static_cast<double>(b.gradients.bytes_per_element);
-  const double workers = b.cluster.workers;
+  const double elements = bytes / static_cast<double>(gradients.bytes_per_element);
+  const auto ns = [&](double us) { return m.cpu_time(us, host::CpuPhase::kBackward); };
   // One operation of a hook written in PyTorch; PowerSGD's Python for a tensor is a dozen small ones for a matrix (two products,
   // the orthogonalisation, views and copies), a copy for a vector.
-  const host::HostCosts::Compression& host = b.m.host.compression;
+  const host::HostCosts::Compression& host = m.host.compression;
   switch (s.compression) {
     case Compression::kNone:
       c.messages = {bytes};
@@ -30,7 +30,7 @@ Compressed compress(const Builder& b, const Bucket& bucket) {
       c.before_kernels = 2;
       c.behind_bytes = 6 * elements;
       c.behind_kernels = 1;
-      c.slower = hardware::measured_figures(b.m.device).half_sum;
+      c.slower = hardware::measured_figures(m.device).half_sum;
       break;
     case Compression::kPowerSgd: {
       // Vectors go uncompressed; each matrix of n x m as two factors of rank r. Three collectives, one behind the other.
@@ -39,18 +39,18 @@ Compressed compress(const Builder& b, const Bucket& bucket) {
       double right = 0;
       int matrices = 0;
       for (const std::uint32_t i : bucket.gradients) {
-        const Gradient& g = b.gradients.list[i];
+        const Gradient& g = gradients.list[i];
         const auto n = static_cast<double>(g.rows);
-        const double m = g.rows > 0 ? static_cast<double>(g.elements) / n : 0;
-        const double low = (n + m) * s.rank;
+        const double columns = g.rows > 0 ? static_cast<double>(g.elements) / n : 0;
+        const double low = (n + columns) * s.rank;
         if (g.rows <= 1 || low * 2 >= static_cast<double>(g.elements)) {  // PyTorch's min_compression_rate of 2
           vectors += static_cast<double>(g.elements);
-          c.cpu += b.ns(host.powersgd_vector_us);
+          c.cpu += ns(host.powersgd_vector_us);
         } else {
           left += n * s.rank;
-          right += m * s.rank;
+          right += columns * s.rank;
           ++matrices;
-          c.cpu += b.ns(host.powersgd_matrix_us);
+          c.cpu += ns(host.powersgd_matrix_us);
         }
       }
       c.messages = {4 * vectors, 4 * left, 4 * right};
@@ -75,8 +75,8 @@ Compressed compress(const Builder& b, const Bucket& bucket) {
       c.before_bytes = (sampled ? 57 : 44) * elements;
       c.before_kernels = sampled ? 42 : 29;
       c.behind_bytes = 12 * elements + 12 * kept * workers;
-      c.behind_kernels = 2 + b.cluster.workers;
-      c.cpu = b.ns(host.op_us * (sampled ? 40 : 28));
+      c.behind_kernels = 2 + workers;
+      c.cpu = ns(host.op_us * (sampled ? 40 : 28));
       c.waits = true;  // the number selected; the zero written where they were
       break;
     }
@@ -87,8 +87,8 @@ Compressed compress(const Builder& b, const Bucket& bucket) {
       c.before_bytes = 89 * elements;  // norm, magnitude, scale, floor, random, two comparisons, sign, cast, join
       c.before_kernels = 17;
       c.behind_bytes = (12 + 25 * workers) * elements;  // per worker: cast, scale, add
-      c.behind_kernels = 2 + 5 * b.cluster.workers;
-      c.cpu = b.ns(host.op_us * (33 + 4 * b.cluster.workers));
+      c.behind_kernels = 2 + 5 * workers;
+      c.cpu = ns(host.op_us * (33 + 4 * workers));
       break;
     case Compression::kTernGrad:
       // 2 bits and a maximum, four elements to a byte.
@@ -97,8 +97,8 @@ Compressed compress(const Builder& b, const Bucket& bucket) {
       c.before_bytes = 73 * elements;
       c.before_kernels = 24;
       c.behind_bytes = (12 + 36 * workers) * elements;
-      c.behind_kernels = 2 + 8 * b.cluster.workers;
-      c.cpu = b.ns(host.op_us * (40 + 8 * b.cluster.workers));
+      c.behind_kernels = 2 + 8 * workers;
+      c.cpu = ns(host.op_us * (40 + 8 * workers));
       c.waits = true;  // the table of shifts comes from the host
       break;
   }

@@ -92,7 +92,7 @@ struct Reduced {
 };
 
 Reduced reduce_bucket(Builder& b, const Bucket& bucket, Place& at, std::uint32_t& hook_lane) {
-  const Compressed c = compress(b, bucket);
+  const Compressed c = compress(b.m, b.gradients, b.how, b.cluster.workers, bucket);
   Reduced r;
   const bool hook = b.how.compression != Compression::kNone;
   const auto small_kernel = [&](const char* name, double bytes, int count) {

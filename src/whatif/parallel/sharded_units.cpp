@@ -5,6 +5,7 @@
 
 #include "base/saturate.hpp"
 #include "whatif/dataflow/blocks.hpp"
+#include "whatif/model/memory_positions.hpp"
 
 namespace foretrace::whatif {
 
@@ -151,33 +152,6 @@ class UnitFinder {
       places_;  // by block or layer: its first unit, and how many
 };
 
-// Where GPU work stands among the allocator's events: behind what was allocated before its launch.
-class Positions {
- public:
-  Positions(const Model& m) : g_(m.graph), begin_(0) {
-    for (std::uint32_t t = 0; t < g_.size(); ++t) {
-      if (g_.kind[t] != TaskKind::kCall || !g_.event[t].valid()) continue;
-      begin_ = m.trace->events.start[g_.event[t].index()] - g_.measured[t];
-      break;
-    }
-    for (const memory::Block& b : m.memory->blocks) {
-      if (b.at > 0) known_.emplace_back(b.at, b.allocated);
-    }
-    std::sort(known_.begin(), known_.end());
-  }
-  [[nodiscard]] std::uint32_t of(std::uint32_t task) const {
-    if (task == kNone || !g_.launch[task].valid()) return 0;
-    const Ns at = begin_ + g_.measured[g_.launch[task].index()];
-    const auto next = std::lower_bound(known_.begin(), known_.end(), std::pair(at, std::uint32_t{0}));
-    return next == known_.end() ? (known_.empty() ? 0 : known_.back().second) : next->second;
-  }
-
- private:
-  const Graph& g_;
-  Ns begin_;
-  std::vector<std::pair<Ns, std::uint32_t>> known_;
-};
-
 }  // namespace
 
 std::vector<ShardedUnit> sharded_units(const Builder& builder) { return UnitFinder(builder).run(); }
@@ -195,7 +169,7 @@ void shard_memory(Builder& b, const std::vector<ShardedUnit>& units, const Shard
   for (memory::Block& block : c.blocks) {
     if (block.kind == memory::Kind::kGradient) block.bytes = rest(block.bytes);
   }
-  const Positions positions(b.m);
+  const MemoryPositions positions(b.m);
   std::vector<memory::Block> added;
   const auto add = [&](std::int64_t bytes, std::uint32_t from, std::uint32_t to, memory::Stage stage) {
     if (bytes > 0 && from < to)

@@ -24,6 +24,13 @@ bool models_workers(const Model& changed) {
                      [](const graph::GraphLane& lane) { return lane.role == graph::LaneRole::kPeriodMarks; });
 }
 
+// What a step is of (samples, positions, layers) is the same on all ranks, or their tensors no longer fit together. Where a rank only
+// has nothing to change (a stage without attention), the others do without it.
+bool concerns_every_rank(Changes changes) {
+  return changes == Changes::kBatch || changes == Changes::kAccumulation || changes == Changes::kSequence ||
+         changes == Changes::kDepth;
+}
+
 // The use for one rank of a job whose other ranks decide what changes on it.
 Use use_on_rank(const Use& use, const RankChange& change, std::size_t slot) {
   auto own = std::make_shared<WhatIf>(*use.whatif);
@@ -67,6 +74,10 @@ Result<Model> apply_to_ranks(const Model& job, const Use& use, const std::string
     ranks[s] = std::make_shared<const Model>(std::move(*model));
   }
   if (!changed) return fail(ErrorCode::kDeclined, declined);
+  if (!left_alone.empty() && concerns_every_rank(use.whatif->changes)) {
+    return fail(ErrorCode::kDeclined,
+                fmt::format("{}: all ranks have to change, and {}", use.whatif->name, left_alone.front()));
+  }
   Result<Model> joined = join(plan.ties ? plan.ties : today.ties, std::move(ranks));
   if (!joined) {
     joined.error().message = fmt::format("{}: {}", use.whatif->name, joined.error().message);

@@ -10,6 +10,7 @@
 #include "base/decimal.hpp"
 #include "base/suggest.hpp"
 #include "foretrace/whatif/whatif.hpp"
+#include "whatif/catalogue/also_written.hpp"
 #include "whatif/predict/parse_use.hpp"
 
 namespace foretrace::whatif {
@@ -146,8 +147,9 @@ Status check_value(const WhatIf& whatif, const Parameter& p, const std::string& 
 
 }  // namespace
 
-Result<Use> parse_use(std::string_view text) {
-  FORETRACE_TRY(const WhatIf* const whatif, find_whatif(text.substr(0, text.find(':'))));
+Result<Use> parse_use(std::string_view written) {
+  const std::string text = written_out(written);
+  FORETRACE_TRY(const WhatIf* const whatif, find_whatif(std::string_view(text).substr(0, text.find(':'))));
   return parse_use_of(*whatif, text);
 }
 
