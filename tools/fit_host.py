@@ -254,7 +254,7 @@ def scaler(found: dict) -> tuple[float, str, float]:
     return median(whole) - LEAVES * sum(inside), f"{len(whole)} rounds of 1 cases", float(np.std(whole) / math.sqrt(len(whole)))
 
 
-def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, float]], list[Sample], dict[str, float]]:
+def fit(program: Path, every: list, without: str | None) -> tuple[dict[str, tuple[float, str, float]], list[Sample], dict[str, float]]:
     traces = [t for t in every if t[0]["network"] != without]
     ref = speed_references(traces)
     found = cases()
@@ -288,7 +288,22 @@ def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, f
 
     figures |= host_hooks.recurrent(speed)
     figures |= hooks(found, figures, [r for r in rows() if r["network"] != without], without)
+    figures |= host_changes.triton_launch([p for p in launched_from_python(program, values(figures)) if p[0] != without])
     return figures, some, micro
+
+
+def launched_from_python(program: Path, c: dict[str, float]) -> list[tuple[str, str, float, int]]:
+    return host_changes.python_launches(program, (c["function_us"], c["function_tensor_us"]), c["usual_speed"], c["follows"])
+
+
+def off_launches(program: Path, c: dict[str, float]) -> list[float]:
+    """Each pass with kernels launched from Python against what the other networks say of one, in percent of all that was added."""
+    found = launched_from_python(program, c)
+    out = []
+    for network, _, us, kernels in found:
+        each = host_changes.triton_launch([p for p in found if p[0] != network])["triton_launch_us"][0]
+        out.append(100 * (each * kernels / us - 1))
+    return out
 
 
 def hooks(found: dict, figures: dict[str, tuple[float, str, float]], rows: list[dict], without: str | None) -> dict[str, tuple[float, str, float]]:
@@ -316,7 +331,7 @@ def without_each(program: Path, folder: Path) -> dict[str, Path]:
     out = {}
     for network in sorted({r["network"] for r in rows()}):
         out[network] = folder / f"host-{network}.csv"
-        out[network].write_text(csv_of(fit(every, network)[0]))
+        out[network].write_text(csv_of(fit(program, every, network)[0]))
     return out
 
 
@@ -332,7 +347,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; fail where the file is not what the data say")
     options = parser.parse_args()
     every = read_traces(options.program)
-    figures, some, micro = fit(every, options.without)
+    figures, some, micro = fit(options.program, every, options.without)
     if options.check or not options.without:
         kept = values(figures) | {"_probe": 0.0}
         again = fit_kept(some, micro)
@@ -346,6 +361,7 @@ def main() -> int:
         print(said("left out", [b for *_, b in found]))
         for phase in PHASES:
             print(said(f"  {phase}", [b for s, _, b in found if s.phase == phase]))
+        print(said("left out, kernels launched from Python", off_launches(options.program, kept)))
         print(f"event_layer_us {again['event_layer_us']:.1f}, left {again['left']:.3f}, follows {again['follows']:.2f}")
     return fitted.keep({options.output: csv_of(figures)}, options.check)
 

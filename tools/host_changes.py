@@ -1,5 +1,5 @@
-"""What changes of a step cost the CPU: checkpointed blocks and passes of compiled models (rows of data/h200-clean), NVTX ranges and the injection library
-(data/h200-records); and what a phase takes by what it is made of: calls of modules, and launches where one is like the other. tools/fit_host.py writes it into a
+"""What changes of a step cost the CPU: checkpointed blocks and passes of compiled models (rows of data/h200-clean), kernels launched from Python
+(data/h200-changes), NVTX ranges and the injection library (data/h200-records); and what a phase takes by what it is made of: calls of modules, and launches where one is like the other. tools/fit_host.py writes it into a
 host's file.
 
 Counts do not change with the host's speed, as traced times do; how far they are believed beside those is what left-one-network-out says of both."""
@@ -13,8 +13,10 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from host_traces import DATA, PHASES, rows
-from truth import ROOT, json_lines, trace_events
+from host_traces import DATA, PHASES, phases_of, rows
+from truth import ROOT, Folder, json_lines, trace_events
+
+Figure = tuple[float, str, float]
 
 # Launches of an update by tensor (Adam as a loop) and in all (fused), and those of the loss and of copies beside the model.
 ADAM_LAUNCHES, FUSED_LAUNCHES, OUTSIDE_LAUNCHES = 7, 8, 8
@@ -85,6 +87,56 @@ def compiled(usual: float, *without: str | None) -> dict[str, tuple[float, str, 
     return {"compiled_call_us": (float(fit[0]), of, float(spread[0])), "compiled_launch_us": (float(fit[1]), of, float(spread[1]))}
 
 
+# -- kernels of one's own
+
+CHANGES = ROOT / "data" / "h200-changes"
+# Kernels of tools/measure/changes by the pass that launches them from Python.
+OF_FORWARD = {"forward_sums", "forward_finish", "forward_apply", "relu_and_bits", "pool_forward", "to_eight", "write_bits", "write_values"}
+OF_BACKWARD = {"backward_sums", "backward_finish", "backward_apply", "slope_from_bits", "pool_backward", "from_eight", "read_values"}
+# One kernel of each autograd function and pass: the tensors its call is given, and the launches of PyTorch that it replaces.
+FUNCTIONS = {"forward_apply": (5, 2), "backward_apply": (1, 2), "relu_and_bits": (1, 1), "slope_from_bits": (1, 1), "pool_forward": (1, 1),
+             "pool_backward": (1, 1)}
+WAITING = "write_bits"  # forward, the host waits for what follows it
+
+
+@functools.cache
+def launches_of(program: Path, trace: Path) -> dict[str, int]:
+    return {name: phase.launches for name, phase in phases_of(program, trace).items()}
+
+
+def python_launches(program: Path, function_us: tuple[float, float], usual: float, follows: float) -> list[tuple[str, str, float, int]]:
+    """By network and row, at speed 1: what a pass takes longer with kernels launched from Python, without the functions around them (`function_us`: of
+    one, and for each tensor given), and how many they are. The base was timed at another moment of the host: how fast it was then, taking the batch
+    over says, which no change touches; as far as a step's speed follows (`follows`)."""
+    kernels = {(r["model"], r["variant"]): r["kernels"] for r in json_lines(CHANGES / "kernels.jsonl")}
+    out = []
+    for base, changed in Folder(CHANGES).cases():
+        for row in changed:
+            if "host_ms" not in base.data or "host_ms" not in row.data:
+                continue
+            hosts, counts = (base.data["host_ms"], row.data["host_ms"]), {n: round(v[0]) for n, v in kernels[row.model, row.variant].items()}
+            moment = (hosts[1]["data"] / hosts[0]["data"]) ** follows
+            for phase, names in (("forward", OF_FORWARD), ("backward", OF_BACKWARD)):
+                mine = {n: c for n, c in counts.items() if n in names}
+                if not mine or WAITING in mine:
+                    continue
+                calls = [(c, *FUNCTIONS[n]) for n, c in mine.items() if n in FUNCTIONS]
+                left = 1 - sum(c * replaced for c, _, replaced in calls) / launches_of(program, base.trace)[phase]
+                us = 1e3 * (hosts[1][phase] / math.sqrt(moment) - left * hosts[0][phase] * math.sqrt(moment)) / usual
+                us -= sum(c * (function_us[0] + function_us[1] * tensors) for c, tensors, _ in calls)
+                out.append((row.network, f"{row.model}.{row.variant}", us, sum(mine.values())))
+    return out
+
+
+def triton_launch(found: list[tuple[str, str, float, int]]) -> dict[str, Figure]:
+    """Of each network the mean over its rows and passes."""
+    each = defaultdict(list)
+    for network, _, us, kernels in found:
+        each[network].append(us / kernels)
+    value, of, spread = of_models([float(np.mean(v)) for v in each.values()])
+    return {"triton_launch_us": (value, f"{len(found)} passes of {of}", spread)}
+
+
 # -- recording
 
 RECORDS = ROOT / "data" / "h200-records"
@@ -126,7 +178,6 @@ def recording_costs(view_us: float, left: float) -> dict[str, tuple[float, str, 
 
 ENOUGH = 30  # launches; src/host/phase_counts.cpp takes as many
 MOSTLY = 0.25  # of a phase's launches from generated code: a compiled pass
-Figure = tuple[float, str, float]
 
 
 def is_compiled(s: Any) -> bool:

@@ -42,14 +42,12 @@ SCHEMES = {
 }
 NUMBERED = {  # the number behind the @ is no bucket size
     "servers": ["--parallel", "ps", "--servers"],
-    "p3": ["--parallel", "p3", "--slice-mb"],
     "horovod": ["--parallel", "horovod", "--cycle-ms"],
 }
 
 
 # The largest error a case may have, in percent, beside what --gate says of the ddp cases. P3's sender is a Python thread in
-# data/h200-ranks, the training thread itself in data/h200-schemes; both hold it up more than the network (docs/internals/scale.md). Rows of
-# data/h200-ranks were timed with CUPTI attached, which makes what the CPU decides 15 to 35 % too long there: the hooks of topk, which wait
+# data/h200-ranks, which holds the training thread up more than the network does (docs/internals/scale.md). Rows of data/h200-ranks were timed with CUPTI attached, which makes what the CPU decides 15 to 35 % too long there: the hooks of topk, which wait
 # for the CPU, come out that much shorter by a host's clean figures. A case without a limit fails the gate.
 LARGEST = {"fsdp": 10, "fsdp1": 5, "ps": 6, "powersgd": 10, "zero1": 12, "zero2": 6, "qsgd": 15, "topk": 18, "terngrad": 5, "dgc": 8,
            "blueconnect": 7, "servers": 9, "horovod": 12, "p3": 28, "bandwidth": 16}
@@ -81,10 +79,13 @@ def broken(errors, folders, mean_limit, largest_limit):
 def options(row):
     """ddp is bucket_cap_mb=25 given explicitly (or not given: default_buckets); ddp@X is X; None: no prediction."""
     name, _, number = row["case"].partition("@")
+    if name == "p3":
+        # Who sends slices, and what one costs the CPU, is a property of the program: rows that say the cost are of one that trains and sends in
+        # one thread, the others had a Python thread for it (data/README.md).
+        sender = f"{row['send_us']:.0f},sender=training" if "send_us" in row else "450"
+        return f"p3:slice_mb={number},send_us={sender}"
     if name in NUMBERED:
-        # What sending a slice costs the CPU is a property of the program: its row says it, or it was a Python thread (data/README.md).
-        sender = ["--send-us", f"{row.get('send_us', 450):.0f}"] if name == "p3" else []
-        return [*NUMBERED[name], number, *sender]
+        return [*NUMBERED[name], number]
     if name in BY_WHATIF:
         return BY_WHATIF[name]
     if name not in SCHEMES:

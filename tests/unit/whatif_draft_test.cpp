@@ -196,6 +196,18 @@ TEST(Cloning, CopiesShareTheDeviceAsTheirOriginalsDo) {
   EXPECT_EQ(r.why("b", 1), DependencyKind::kShare);
 }
 
+TEST(Cloning, WhatIsInsertedBehindACopyComesBeforeTheNext) {
+  const Graph g = sharing();
+  Draft draft(g);
+  const std::vector<std::uint32_t> copies = draft.clone({1, 2}, {});
+  draft.insert_cpu(copies[0], "between", 1'000, Phase::kForward);
+  const Graph changed = draft.commit();
+  const graph::GraphLane& lane = changed.lanes[0];
+  std::vector<std::string_view> last;
+  for (std::uint32_t t = lane.end - 3; t < lane.end; ++t) last.push_back(changed.task_name(t));
+  EXPECT_EQ(last[1], "between");
+}
+
 TEST(Relaxing, OnlySharesThatContradictAreLetGo) {
   // "b" waits for room behind "a", and a change lets the CPU launch "a" behind "b"; "d" waits behind "c" as before.
   Graph g = parsed(R"(step "s" last=3

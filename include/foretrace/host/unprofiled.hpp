@@ -88,11 +88,18 @@ struct HostCosts {
     double launch_us = 0;  ///< a launch from generated code, with the Python between launches
   } compiled;
 
-  /// A graphed module is an autograd function: called once per pass, with all its parameters.
   struct CudaGraph {
     double call_us = 0, node_us = 0;  ///< launching a graph, and each node of it
-    double function_us = 0, function_tensor_us = 0;
   } cuda_graph;
+
+  /// Code of the user's own: an autograd function, each tensor it is given, and a Triton kernel launched in it, with the memory
+  /// for what the kernel writes. A module played from a CUDA graph is such a function, given all its parameters.
+  struct Python {
+    double function_us = 0, function_tensor_us = 0, launch_us = 0;
+    [[nodiscard]] double function(double tensors, double launches = 0) const {
+      return function_us + function_tensor_us * tensors + launch_us * launches;
+    }
+  } python;
 
   struct Loader {
     double take_batch_us = 0;                      ///< a batch that is ready, from the pinning thread's queue

@@ -61,6 +61,7 @@ struct Parallelism {
   bool ring_steps = false;  ///< collectives as the steps of their ring (at most kMostSteps tasks each), not as one task
   /// P3: CPU time of the sending thread per slice; default: that of DDP's hook for a gradient. Sent from Python it is 0.4 ms.
   std::optional<double> send_us = {};
+  bool sends_on_training_thread = false;  ///< P3: slices are sent between launches, not by a thread of their own
   /// FSDP: parameters are gathered in this type, and computed with in it; gradients are reduced in that one. Nothing: as the
   /// step has them, and as parameters are gathered.
   std::optional<work::Dtype> param_dtype = {}, reduce_dtype = {};
@@ -92,6 +93,7 @@ struct ParallelChoice {
   bool reshard = true, cpu_offload = false;
   bool ring_steps = false;
   bool priorities = true;
+  bool sends_on_training_thread = false;
   bool flat = false;  ///< FSDP of the first kind
 };
 /// Checks names and numbers.

@@ -45,7 +45,7 @@ Status apply_compress(Model& m, Draft& draft, const Parameters& parameters) {
                     .phase = phase,
                     .layer = m.graph.layer[s.forward],
                     .after = at,
-                    .cpu_cost = m.launch_time(phase),
+                    .cpu_cost = half ? m.launch_time(phase) : m.cpu_time(m.host.python.launch_us, phase),
                     .work = row,
                     .origin = cost.origin});
     }

@@ -352,7 +352,7 @@ std::vector<std::uint32_t> Draft::clone(const Selection& tasks, const std::vecto
                                   .lane_lag = g.lane_lag[t],
                                   .like = t,
                                   .event = base_.kind[t] == TaskKind::kCollective ? base_.event[t] : EventId{}});
-    anchor[lane] = id;
+    // All follow the anchor, in order: what is inserted behind one of them comes before the next.
     copy_of[t] = id;
     copies.push_back(id);
   }

@@ -119,7 +119,7 @@ class Draft::Commit {
 
   void put_new(std::uint32_t i) {
     const NewTask& n = d_.added_[i];
-    const bool behind_base = n.after != kNone && n.after < g_.size();
+    const bool behind_base = n.after != kNone && n.after < g_.size() && n.like == kNone;
     const bool follows = out_.size() > out_.lanes.back().begin;  // as if it had happened with the task before it
     place_[g_.size() + i] = append_task(out_, {.kind = n.kind,
                                                .cost = std::max<Ns>(0, n.cost),

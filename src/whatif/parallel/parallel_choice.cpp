@@ -47,6 +47,7 @@ Result<Parallelism> make_parallelism(const ParallelChoice& choice) {
   s.slice_mb = choice.slice_mb;
   s.cycle_ms = choice.cycle_ms.value_or(s.cycle_ms);
   s.send_us = choice.send_us;
+  s.sends_on_training_thread = choice.sends_on_training_thread;
   s.ring_steps = choice.ring_steps;
   s.slow_worker = choice.slow_worker.value_or(1);
   s.priorities = choice.priorities;

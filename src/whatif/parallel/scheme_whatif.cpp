@@ -158,6 +158,7 @@ ParallelChoice choice_of(const Parameters& p, std::string parallel) {
   if (p.given("compress")) c.compress = p.text("compress");
   c.ring_steps = p.text("ring_steps") == "on";
   c.priorities = p.text("priorities") != "off";
+  c.sends_on_training_thread = p.text("sender") == "training";
   c.flat = p.text("version") == "1";
   if (p.given("param_dtype")) c.param_dtype = p.text("param_dtype");
   if (p.given("reduce_dtype")) c.reduce_dtype = p.text("reduce_dtype");

@@ -141,8 +141,7 @@ class GraphedRegions {
     const std::uint32_t first = r.tasks.front();
     Place at = place_before(g, first);
     const Boundary& boundary = boundaries_[r.region];
-    const double called =
-        host.cuda_graph.function_us + host.cuda_graph.function_tensor_us * static_cast<double>(boundary.parameters);
+    const double called = host.python.function(static_cast<double>(boundary.parameters));
     at.cpu = draft_.insert_cpu(at.cpu, "a module played from a graph", m_.cpu_time(called, pass), pass);
     const work::Work* computes = m_.works.of(first);
     const std::int64_t width = computes != nullptr ? std::max<std::int64_t>(1, bytes_of(computes->dtype)) : 4;

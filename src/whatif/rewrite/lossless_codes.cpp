@@ -9,6 +9,7 @@
 #include "hardware/cost.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/dataflow/saved_tensors.hpp"
+#include "whatif/rewrite/python_launches.hpp"
 #include "whatif/rewrite/unit_rows.hpp"
 
 namespace foretrace::whatif {
@@ -81,8 +82,14 @@ class Encoder {
   // or less of them now.
   void rewrite(std::uint32_t unit, double forward, double more, double backward, double more_backward) {
     const UnitRows& of = parts_[unit];
-    for (const Row* r : of.forward) scale(*r, (forward + more) / forward);
-    for (const Row* r : of.backward) scale(*r, (backward + more_backward) / backward);
+    for (const Row* r : of.forward) replace(*r, (forward + more) / forward);
+    for (const Row* r : of.backward) replace(*r, (backward + more_backward) / backward);
+  }
+
+  // An autograd function of one kernel does it, `factor` times as long on the GPU.
+  void replace(const Row& r, double factor) {
+    scale(r, factor);
+    launch_from_python(m_, draft_, r, 1, 1);
   }
 
   void scale(const Row& r, double factor) {
@@ -102,7 +109,7 @@ class Encoder {
         const double in =
             kValue * static_cast<double>(pool->input[0] * pool->input[1] * pool->input[2] * pool->input[3]);
         const double out = static_cast<double>(pool->outputs);
-        scale(*r, (in + out * (kValue + kPlace)) / (in + out * (kValue + kIndex)));
+        replace(*r, (in + out * (kValue + kPlace)) / (in + out * (kValue + kIndex)));
       }
     }
   }
@@ -123,10 +130,11 @@ class Encoder {
     const double kept = kValue * (1 - zeros_);
     const NewKernel kernel{.phase = Phase::kForward,
                            .layer = m_.graph.layer[first],
-                           .cpu_cost = m_.cpu_time(m_.host.eager.op_us, Phase::kForward)};
+                           .cpu_cost = m_.cpu_time(m_.host.python.launch_us, Phase::kForward)};
     insert_work(m_, draft_, at, "which values are not zero", moving(elements, kValue, kBit), kernel);
     NewKernel count = kernel;
     count.name = "how many they are";
+    count.cpu_cost = m_.cpu_time(m_.host.eager.op_us, Phase::kForward);
     count.cost = m_.latencies->short_kernel;
     count.after = at;
     at = draft_.insert(count);
@@ -140,6 +148,7 @@ class Encoder {
         Place back = place_before(m_.graph, r->tasks.front());
         NewKernel again = kernel;
         again.phase = Phase::kBackward;
+        again.cpu_cost = m_.cpu_time(m_.host.python.launch_us, Phase::kBackward);
         insert_work(m_, draft_, back, "values and zeros", moving(elements, kept + kBit, kValue), again);
       }
     }
