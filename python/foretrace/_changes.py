@@ -225,10 +225,10 @@ def foreach_optimizer() -> str:
     return written("foreach-optimizer", locals())
 
 
-def fp32(*, products: Literal["fp32", "tf32"] | None = None) -> str:
+def fp32(*, products: Literal["strict", "tf32"] | None = None) -> str:
     """The way back: products in FP32 instead of TF32, a compiled program in FP32 instead of half precision.
 
-    products: what products and convolutions compute in (default fp32)
+    products: what products and convolutions compute in: strict FP32, or TF32 (default strict)
     """
     return written("fp32", locals())
 

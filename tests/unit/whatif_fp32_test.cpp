@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "measured_step.hpp"
 
 namespace foretrace::whatif {
@@ -43,6 +45,21 @@ TEST(FullPrecision, ACompiledProgramWithoutHalf) {
   EXPECT_EQ(update(tf32), update(predicted(bf16, {})));
   // 3.56 GB, as the program in TF32 has it; its buffers are not all twice as large.
   EXPECT_NEAR(static_cast<double>(*tf32.peak_bytes), 3.56e9, 0.15 * 3.56e9);
+}
+
+// Another precision and back: near where it began.
+TEST(FullPrecision, ThereAndBack) {
+  const double strict = gpu_ms(predicted("h200-more/llama_w4.base", {}));
+  EXPECT_NEAR(gpu_ms(predicted("h200-more/llama_w4.base", {"tf32", "fp32"})), strict, 0.02 * strict);
+  const Model& tf32 = jax_step("transformer.tf32.b8");
+  const Prediction before = predicted(tf32, {});
+  const Prediction back = predicted(tf32, {"amp:dtype=bf16", "fp32:products=tf32"});
+  EXPECT_NEAR(gpu_ms(back), gpu_ms(before), 0.05 * gpu_ms(before));
+  EXPECT_NEAR(static_cast<double>(*back.peak_bytes), static_cast<double>(*before.peak_bytes), 1e7);
+  const auto kernels = [](const Prediction& p) {
+    return std::count_if(p.graph.kind.begin(), p.graph.kind.end(), [](graph::TaskKind k) { return graph::is_gpu(k); });
+  };
+  EXPECT_EQ(kernels(back), kernels(before));  // the casts that came are gone
 }
 
 TEST(FullPrecision, DeclinesWhatItCannotUndo) {

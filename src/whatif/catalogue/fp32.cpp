@@ -76,20 +76,24 @@ class FullPrecision {
 };
 
 Status apply_fp32(Model& m, Draft& draft, const Parameters& parameters) {
-  const bool tf32 = parameters.text("products") == "tf32";
+  const bool tf32 = parameters.text("products") != "strict";
   if (tf32 && m.device.tflops_tf32 <= 0) return fail(ErrorCode::kDeclined, "this GPU has no TF32 tensor cores");
   return FullPrecision(m, draft, tf32 ? Dtype::kTf32 : Dtype::kFp32).run();
 }
 
 std::string code_for(const Parameters& p, bool /*training*/) {
-  return p.text("products") == "tf32" ? "torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True"
-                                      : "";
+  return p.text("products") != "strict"
+             ? "torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True"
+             : "";
 }
 
 const Registered kRegistered(
     {.name = "fp32",
      .about = "the way back: products in FP32 instead of TF32, a compiled program in FP32 instead of half precision",
-     .parameters = {{"products", "what products and convolutions compute in", "fp32", {"fp32", "tf32"}}},
+     .parameters = {{"products",
+                     "what products and convolutions compute in: strict FP32, or TF32",
+                     "strict",
+                     {"strict", "tf32"}}},
      .assumes = "tensors are FP32 in memory, and the update stays as it is",
      .source = "the models of tf32 and amp, from the other side",
      .not_modelled = "algorithms of several kernels that strict FP32 may use: their time, not their launches",
