@@ -57,7 +57,7 @@ def convolutions():
 
 
 def scratch(how, dtype, layout, n, layer, by):
-    """Bytes by the law of src/hardware/conv_algorithm.cpp; None where there is none."""
+    """Bytes by the law of src/hardware/choice/conv_algorithm.cpp; None where there is none."""
     import laws
 
     kernels = ("w", "f16", "f32", "f64", "t16", "t32", "t64")

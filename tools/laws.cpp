@@ -21,7 +21,7 @@
 
 #include "foretrace/hardware/device.hpp"
 #include "hardware/board_power.hpp"
-#include "hardware/conv_algorithm.hpp"
+#include "hardware/choice/conv_algorithm.hpp"
 #include "hardware/cost_attention.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/cost_recurrent.hpp"

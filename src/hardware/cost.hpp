@@ -6,8 +6,6 @@
 //   Cost cost = predict(half, device);                                           // from tables and figures alone
 //   cost = rescale(static_cast<double>(measured_ns), product, half, device);       // from what the first one took
 
-#include <cstddef>
-
 #include "foretrace/base/types.hpp"
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/work/work.hpp"
@@ -28,9 +26,6 @@ Cost predict(const work::Work& work, const Device& device);
 /// hardware can do. The way to change precision, layout or shape of a measured operation; transfer.hpp's is the way to another
 /// GPU. Where nothing changes the measured time comes back as it is.
 Cost rescale(double measured_ns, const work::Work& was, const work::Work& becomes, const Device& device);
-/// How many kernels a product runs as when `work` differs in precision, layout or algorithm from what was measured with
-/// `measured` kernels: never more, and few where the libraries' algorithms for the new one need few.
-std::size_t kernels_of(const work::Work& work, std::size_t measured);
 /// No kernel can be faster: the larger of bytes over peak bandwidth (L2 aside) and operations over peak rate. 0 when neither
 /// is known.
 double roofline_ns(const work::Work& work, const Device& device);

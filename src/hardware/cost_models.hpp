@@ -41,9 +41,6 @@ Estimate memory_model(const Work& work, const MemoryCopy& copy, const Tables& ta
 /// Any work: its law times the residual of the nearest measured kernels. 0 where there is neither.
 Estimate estimate(const Work& work, const Tables& tables, const Device& device);
 
-/// One kernel for all time steps of a recurrent layer.
-bool persistent_rnn(Dtype dtype, const Recurrent& rnn);
-
 /// A kernel that does nothing.
 inline double empty_kernel_us() { return 1e-3 * static_cast<double>(trace::default_latencies().empty_kernel); }
 

@@ -13,6 +13,7 @@
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "hardware/board_power.hpp"
+#include "hardware/choice/chooser.hpp"
 
 namespace foretrace::hardware {
 
@@ -292,8 +293,7 @@ Product product_of(const Work& w, const Device& d) {
   const double pixels_in = images * static_cast<double>(c.input[2] * c.input[3]);
   const double pixels_out = images * static_cast<double>(c.out_h * c.out_w);
   x.batch = groups;
-  if (x.kind == ProductKind::kConv && c.groups == 1 && c.kernel_h == 3 && c.kernel_w == 3 && c.stride == 1 &&
-      w.family != Family::kConvWeightGrad) {
+  if (x.kind == ProductKind::kConv && winograd_can_do(c) && w.family != Family::kConvWeightGrad) {
     const bool forward = w.family == Family::kConvForward;
     x.images = images;
     x.channels = forward ? in : out;

@@ -1,35 +1,19 @@
 #include "hardware/cost_recurrent.hpp"
 
+#include "hardware/choice/chooser.hpp"
+
 namespace foretrace::hardware {
 
 namespace {
 
 double as_double(std::int64_t v) { return static_cast<double>(v); }
 
-// Of ATen/native/cudnn/RNN.cpp (use_rnn_persist_small_h): by cell, forward and backward.
-std::int64_t most_units_kept(const Recurrent& r, bool backward) {
-  const bool plain = r.gates == 1;
-  return backward ? (plain ? 256 : 128) : (plain ? 384 : 192);
-}
-
 }  // namespace
-
-// PyTorch asks cuDNN for its persistent kernel (recurrent weights stay on chip, one launch a layer) in fp16 alone, and only for
-// the shapes on its list (ATen/native/cudnn/RNN.cpp).
-bool persistent_rnn(Dtype dtype, const Recurrent& r) {
-  return dtype == Dtype::kFp16 && r.layers == 1 && r.directions == 1 && r.hidden <= 1024 && r.hidden % 128 == 0 &&
-         r.inputs % 128 == 0 && r.batch % 8 == 0 && r.batch <= 128;
-}
-
-std::string_view on_chip(const Work& w, const Recurrent& r) {
-  if (w.dtype != Dtype::kBf16 && r.hidden <= most_units_kept(r, w.backward)) return " kept";
-  return persistent_rnn(w.dtype, r) ? " persistent" : "";
-}
 
 std::string recurrent_kind(const Work& w, const Recurrent& r) {
   std::string kind = w.backward ? "bwd " : "fwd ";
   kind.append(is_half(w.dtype) ? "half" : w.dtype == Dtype::kTf32 ? "tf32" : "fp32");
-  return kind.append(on_chip(w, r));
+  return kind.append(suffix(recurrent_kernel(w, r)));
 }
 
 double recurrent_us(const Work& w, const Recurrent& r, const TransferWeights& weights, const Laws& laws,
@@ -48,7 +32,7 @@ double recurrent_us(const Work& w, const Recurrent& r, const TransferWeights& we
   // The cell reads its gates and writes the state, its output and its memory; a kernel that waits follows the clock.
   const double cell = stream_us(as_double(r.batch * r.hidden) * as_double(r.gates + 3) * bytes, d);
   double step = p.cell / clock + p.move * cell;
-  if (!on_chip(w, r).empty()) {
+  if (recurrent_kernel(w, r) != RecurrentKernel::kByStep) {
     const double multiplied = as_double(r.gates) * as_double(r.hidden) * as_double(r.hidden);
     step += (p.weights * multiplied / 1e5 + p.samples * multiplied * as_double(r.batch) / 1e7) / clock;
   } else {

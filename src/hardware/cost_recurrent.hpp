@@ -9,9 +9,6 @@
 
 namespace foretrace::hardware {
 
-/// Where the recurrent weights stay on chip and one kernel walks over all time steps: " kept" of few units, in all types but bf16, " persistent" of
-/// some shapes more in fp16; else empty, and every step runs kernels of its own.
-std::string_view on_chip(const Work& work, const Recurrent& rnn);
 /// Whose parameters it follows: "fwd half kept".
 std::string recurrent_kind(const Work& work, const Recurrent& rnn);
 /// One product over all time steps, then step by step the recurrent product and the cell that waits for it; backward the same the other way

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hardware/choice/chooser.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/kernel_features.hpp"
@@ -35,6 +36,14 @@ Estimate measured_estimate(const Work& w, const Tables& t, const Device& d, cons
   }
   const std::optional<Residual::Answer> residual = t.residual().at(*asked, d, observed);
   return residual ? Estimate{asked->law_us * std::exp(residual->value), residual->sigma} : Estimate{};
+}
+
+// What autotuning makes of the estimate of a convolution: the direct kernel's where it keeps that.
+Estimate after_autotuning(const Estimate& grouped, const Work& w, const Tables& t, const Device& d) {
+  if (!(grouped.us > 0) || !tries_direct_kernel(w)) return grouped;
+  const StreamingWeights* looped = t.laws().streaming("direct", d);
+  const Estimate direct = direct_convolution(w, t, d);
+  return looped != nullptr && keeps_direct_kernel(grouped.us, direct.us, looped->beside) ? direct : grouped;
 }
 
 struct EstimateOfKind {
@@ -101,16 +110,6 @@ bool same_work(const Work& a, const Work& b) {
 
 Estimate estimate(const Work& w, const Tables& t, const Device& d) {
   return finite(std::visit(EstimateOfKind{w, t, d}, w.kind));
-}
-
-std::size_t kernels_of(const Work& w, std::size_t measured) {
-  // Strict fp32 may loop over groups, images or tiles of an FFT (thousands of kernels in a depthwise layer's gradient). On
-  // tensor cores an operation is a product with at most a fill, two layout changes before it and two kernels behind it.
-  constexpr std::size_t kProduct = 6;
-  if (const auto* rnn = std::get_if<Recurrent>(&w.kind)) {
-    return persistent_rnn(w.dtype, *rnn) ? std::min<std::size_t>(measured, w.backward ? 16 : 7) : measured;
-  }
-  return is_product(w) ? std::min(measured, kProduct) : measured;
 }
 
 double roofline_ns(const Work& w, const Device& d) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "hardware/choice/chooser.hpp"
 #include "hardware/cost_attention.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/cost_recurrent.hpp"
@@ -180,7 +181,7 @@ std::optional<KernelFeatures> features(const Work& w, const Attention& a, const 
 std::optional<KernelFeatures> features(const Work& w, const Recurrent& r, const Device& d, const Tables& t) {
   if (r.hidden <= 0 || r.steps <= 0 || r.batch <= 0) return std::nullopt;
   std::string category = "rnn";
-  category.append(pass_name(w)).append(type_of(w.dtype)).append(on_chip(w, r));
+  category.append(pass_name(w)).append(type_of(w.dtype)).append(suffix(recurrent_kernel(w, r)));
   return Builder(std::move(category))
       .feature(log_of(as_double(r.batch)))
       .feature(log_of(as_double(r.steps)))

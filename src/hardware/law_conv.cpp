@@ -10,9 +10,9 @@
 #include "base/data_files.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
+#include "hardware/choice/chooser.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_streaming.hpp"
-#include "hardware/layout_changes.hpp"
 #include "hardware/measured.hpp"
 #include "hardware/tables.hpp"
 
@@ -101,9 +101,7 @@ double law_us(const Work& w, const Convolution& c, const ConvolutionWeights& p, 
   x.n = filter ? in * taps : data ? in : out;
   x.k = filter ? outputs : data ? std::max(1.0, out * taps / skipped) : in * taps;
   double us = product_us(x, p, d);
-  const bool winograd = !tensor && c.groups <= 1 && c.dimensions == 2 && c.kernel_h == 3 && c.kernel_w == 3 &&
-                        c.stride == 1 && c.dilation == 1;
-  if (winograd) {
+  if (!tensor && winograd_can_do(c)) {
     // F(4 x 4, 3 x 3): 36 products over a sixteenth of the pixels, their operands written and read on the way.
     const double tiles = outputs / 16;
     x.batch = 36;
@@ -143,27 +141,15 @@ double convolution_us(const Work& w, const Tables& tables, const Device& d) {
   return measured ? convolution_as_measured_us(w, tables, d) : best_product_us(w, tables.products(), d);
 }
 
-double direct_convolution_us(const Work& w, const Tables& tables, const Device& d) {
+Estimate direct_convolution(const Work& w, const Tables& tables, const Device& d) {
   const auto* c = std::get_if<Convolution>(&w.kind);
   const bool forward = w.family == Family::kConvForward;
-  if (c == nullptr || c->groups <= 1 || c->depthwise() || c->channels_last) return 0;
-  // Where the direct kernel was measured (tools/fit_laws.py).
-  const double taps = static_cast<double>(c->kernel_h) * static_cast<double>(c->kernel_w);
-  if (c->stride > 1 || c->dilation > 1 || taps <= 1 || !(forward || w.family == Family::kConvDataGrad)) return 0;
   const StreamingWeights* p = tables.laws().streaming(forward ? "direct fwd" : "direct dgrad", d);
-  if (p == nullptr || !(p->alone > 0) || d.clock_mhz <= 0) return 0;
+  if (c == nullptr || c->groups <= 0 || p == nullptr || !(p->alone > 0) || d.clock_mhz <= 0) return {};
+  const double taps = static_cast<double>(c->kernel_h) * static_cast<double>(c->kernel_w);
   const double depth =
       static_cast<double>(forward ? c->input[1] : c->out_channels) / static_cast<double>(c->groups) * taps;
-  return direct_convolution_us(w.flops / 2, depth, *p, d);
-}
-
-Estimate after_autotuning(const Estimate& estimate, const Work& w, const Tables& tables, const Device& d) {
-  const auto* c = std::get_if<Convolution>(&w.kind);
-  const StreamingWeights* looped = tables.laws().streaming("direct", d);
-  if (c == nullptr || !c->tuned || looped == nullptr || !(estimate.us > 0)) return estimate;
-  const double us = direct_convolution_us(w, tables, d);
-  if (!(us > 0) || estimate.us <= looped->beside * us) return estimate;
-  return {us, tables.laws().streaming(w.family == Family::kConvForward ? "direct fwd" : "direct dgrad", d)->spread};
+  return {direct_convolution_us(w.flops / 2, depth, *p, d), p->spread};
 }
 
 }  // namespace foretrace::hardware

@@ -43,11 +43,7 @@ double convolution_us(const Work& work, const Tables& tables, const Device& devi
 /// By the parameters fitted to measured convolutions, whatever the device. 0 as above.
 double convolution_as_measured_us(const Work& work, const Tables& tables, const Device& device);
 
-/// What autotuning makes of the estimate of a grouped convolution. The kernels of groups that run one by one overlap, and add up to
-/// several times the time they take together; autotuning keeps what finishes first. Where cuDNN's direct kernel would (one launch,
-/// no tensor cores, no demands on the shape), that one runs:
-///
-///     16 groups of 48 channels, 128 taps, one signal of 249 in bfloat16: 12 ms of kernels on 8 streams, 1.2 ms directly
-Estimate after_autotuning(const Estimate& estimate, const Work& work, const Tables& tables, const Device& device);
+/// cuDNN's direct kernel for the groups of a convolution (choice/chooser.hpp); 0 where its parameters are not known.
+Estimate direct_convolution(const Work& work, const Tables& tables, const Device& device);
 
 }  // namespace foretrace::hardware

@@ -11,7 +11,7 @@
 
 #include "base/data_files.hpp"
 #include "hardware/clocks.hpp"
-#include "hardware/conv_algorithm.hpp"
+#include "hardware/choice/conv_algorithm.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/figures.hpp"
 #include "hardware/law_conv.hpp"

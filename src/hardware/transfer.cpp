@@ -4,14 +4,13 @@
 #include <cmath>
 #include <numbers>
 
-#include "hardware/architecture.hpp"
+#include "hardware/choice/chooser.hpp"
 #include "hardware/cost_attention.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/cost_recurrent.hpp"
 #include "hardware/estimate.hpp"
 #include "hardware/law_conv.hpp"
-#include "hardware/layout_changes.hpp"
 #include "hardware/measured.hpp"
 #include "hardware/spreads.hpp"
 #include "hardware/tables.hpp"
@@ -47,11 +46,6 @@ double product_sigma(const Work& work, ProductKind kind, bool known, const Produ
   return known ? there.spread_known : there.spread_new;
 }
 
-// A convolution as its kernel reads it: those on tensor cores work channels last, and transfer_with_layout_copies moves the copies.
-Work in_kernel_layout(const Work& work) {
-  return is_conv(work) && work.dtype != Dtype::kFp32 ? with_layout(work, true) : work;
-}
-
 // Tensor cores load 16 bytes at a time: products whose rows are not whole multiples of that run in other kernels, on every GPU. How much longer those
 // take than the same product filled up is what the tables of measured products say.
 double misaligned(const Work& work, const Tables& tables, const Device& d) {
@@ -76,10 +70,8 @@ double law_us(const Work& work, const TransferContext& context, const Device& d)
 
 // What changes of layout take on a GPU: kernels that copy, for those tensors that its convolutions neither read nor write as they are.
 double layout_copies_us(const Work& work, const Tables& tables, const Device& d) {
-  if (product_of(work, d).dtype == Dtype::kFp32) return 0;  // without tensor cores the kernels read NCHW
   double us = 0;
-  for (const LayoutChange& change : layout_changes(work)) {
-    if (change.result && architecture_of(d).nchw_results) continue;
+  for (const LayoutChange& change : layout_changes(work, d)) {
     us += predict(work::relayout_work(change.elements, work.dtype), d, tables).ns / 1e3;
   }
   return us;

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "foretrace/memory/memory.hpp"
-#include "hardware/conv_algorithm.hpp"
+#include "hardware/choice/conv_algorithm.hpp"
 #include "measured_step.hpp"
 #include "whatif/rewrite/workspaces.hpp"
 

@@ -166,22 +166,6 @@ TEST(Laws, SharedKeysAreReadOnce) {
             law_us(attention(64, 32, 128, 128, 128, Dtype::kBf16, false, true, false, 1), d));
 }
 
-TEST(Laws, WeightsStayOnChipAsPyTorchAsksForIt) {
-  const auto where = [](std::int64_t hidden, std::int64_t gates, Dtype dtype, bool backward) {
-    const Recurrent r{20, 35, 128, hidden, 2, 1, gates};
-    return on_chip(recurrent(r, dtype, backward), r);
-  };
-  EXPECT_EQ(where(128, 4, Dtype::kFp32, false), " kept");
-  EXPECT_EQ(where(192, 4, Dtype::kFp32, false), " kept");
-  EXPECT_EQ(where(193, 4, Dtype::kFp32, false), "");
-  EXPECT_EQ(where(192, 4, Dtype::kFp32, true), "");
-  EXPECT_EQ(where(384, 1, Dtype::kFp16, false), " kept");
-  EXPECT_EQ(where(384, 1, Dtype::kFp16, true), "");
-  EXPECT_EQ(where(64, 3, Dtype::kBf16, false), "");
-  const Recurrent listed{64, 35, 512, 512, 1, 1, 4};
-  EXPECT_EQ(on_chip(recurrent(listed, Dtype::kFp16, false), listed), " persistent");
-}
-
 TEST(Laws, ParametersAreSmallPlainDataAndChecked) {
   const std::string head = "law,kind,architecture,parameter,value\n";
   for (const char* bad :

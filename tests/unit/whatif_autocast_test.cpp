@@ -7,7 +7,7 @@
 
 #include "foretrace/report/report.hpp"
 #include "foretrace/trace/load.hpp"
-#include "hardware/cost.hpp"
+#include "hardware/choice/chooser.hpp"
 #include "hardware/cost_models.hpp"
 #include "whatif/dataflow/blocks.hpp"
 #include "whatif/predict/predictor.hpp"

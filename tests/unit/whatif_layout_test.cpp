@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "hardware/cost.hpp"
-#include "hardware/layout_changes.hpp"
+#include "hardware/choice/layout_changes.hpp"
 #include "measured_step.hpp"
 
 namespace foretrace::whatif {

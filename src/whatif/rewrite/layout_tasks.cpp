@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <span>
 
+#include "hardware/choice/chooser.hpp"
 #include "hardware/cost.hpp"
 #include "hardware/figures.hpp"
-#include "hardware/layout_changes.hpp"
 
 namespace foretrace::whatif {
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/saturate.hpp"
-#include "hardware/cost.hpp"
+#include "hardware/choice/chooser.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/rewrite/layout_tasks.hpp"
 

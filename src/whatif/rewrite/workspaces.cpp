@@ -5,7 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "hardware/conv_algorithm.hpp"
+#include "hardware/choice/chooser.hpp"
 #include "hardware/conv_tensors.hpp"
 
 namespace foretrace::whatif {

@@ -1,4 +1,4 @@
-#include "hardware/conv_algorithm.hpp"
+#include "hardware/choice/conv_algorithm.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,8 +10,8 @@
 #include "base/csv.hpp"
 #include "base/data_files.hpp"
 #include "base/text.hpp"
+#include "hardware/choice/layout_changes.hpp"
 #include "hardware/conv_tensors.hpp"
-#include "hardware/layout_changes.hpp"
 #include "hardware/tables.hpp"
 
 namespace foretrace::hardware {

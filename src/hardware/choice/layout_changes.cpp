@@ -1,4 +1,4 @@
-#include "hardware/layout_changes.hpp"
+#include "hardware/choice/layout_changes.hpp"
 
 #include "hardware/conv_tensors.hpp"
 
