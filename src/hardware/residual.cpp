@@ -63,6 +63,16 @@ std::optional<Residual::Answer> Residual::at(const KernelFeatures& asked, const 
   return out;
 }
 
+double Residual::elsewhere(const Shown& shown, ProductKind kind, const Device& from, const Device& to) const {
+  const TransferWeights& products = tables_.products();
+  const ProductWeights& there = products.of(kind, to);
+  const bool same = same_silicon(from, to);
+  // What all products share is theirs where the law knows the origin, mostly the origin's own where it does not.
+  const double share = same ? 1.0 : products.knows(shown.kind, from) ? there.common_known : there.common_new;
+  const double common = same ? shown.common : std::clamp(shown.common, -there.most_common, there.most_common);
+  return share * common + correlation(kind, from, to) * (shown.value - shown.common);
+}
+
 double Residual::correlation(ProductKind kind, const Device& from, const Device& to) const {
   if (same_silicon(from, to)) return 1;
   const ProductWeights& there = tables_.products().of(kind, to);

@@ -34,6 +34,14 @@ class Residual {
   /// Nothing where no kernel of the category was measured, or none of the observation's.
   [[nodiscard]] std::optional<Answer> at(const KernelFeatures& asked, const Device& device,
                                          const std::optional<Observation>& known = std::nullopt) const;
+  /// A product whose time on one GPU is known, as that GPU's law sees it.
+  struct Shown {
+    ProductKind kind = ProductKind::kFp32;  ///< whose parameters the law followed
+    double value = 0;                       ///< log(measured / law)
+    double common = 0;                      ///< of that, what all products of the step have in common
+  };
+  /// The residual of the same product on another GPU, where its kind is `kind`.
+  [[nodiscard]] double elsewhere(const Shown& shown, ProductKind kind, const Device& from, const Device& to) const;
   /// How much of a product's residual on one GPU shows on another.
   [[nodiscard]] double correlation(ProductKind kind, const Device& from, const Device& to) const;
 

@@ -120,21 +120,16 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
     after = std::max(after, std::min(odd * after, law_us(with_dtype(work, Dtype::kFp32), context, to) * 1e3));
   }
   const bool same = same_silicon(from, to);
-  const bool known_here = weights.knows(fitted_kind(here), from);
   const bool known_there = weights.knows(fitted_kind(there), to);
   const ProductWeights& target = weights.of(fitted_kind(there), to);
   Cost cost = known(after, product_sigma(work, there.kind, known_there, target), Origin::kModelled);
   // What a tensor-core kernel misses says nothing about the fp32 kernel that stands in for it.
   if (here.kind == there.kind) {
-    const double residual = std::log(measured_ns / before);
-    const double common = context.common[static_cast<std::size_t>(here.kind)];
+    const Residual::Shown shown{fitted_kind(here), std::log(measured_ns / before),
+                                context.common[static_cast<std::size_t>(here.kind)]};
     // Of convolutions only those in FP32 were measured on several GPUs; what those miss, shapes in half precision and TF32 miss too.
     const ProductKind kind = is_conv(work) ? ProductKind::kConv : fitted_kind(there);
-    const ProductWeights& missed = weights.of(kind, to);
-    // What all products share is theirs where the model knows the origin, mostly the origin's own where it does not.
-    const double shared = same ? 1.0 : known_here ? missed.common_known : missed.common_new;
-    const double theirs = same ? common : std::clamp(common, -missed.most_common, missed.most_common);
-    cost.ns = after * std::exp(shared * theirs + tables.residual().correlation(kind, from, to) * (residual - common));
+    cost.ns = after * std::exp(tables.residual().elsewhere(shown, kind, from, to));
     // What was missed here does not make tensor cores slower than none.
     if (cost.ns > after && there.dtype != Dtype::kFp32 && !same && !is_conv(work)) {
       cost.ns = std::min(cost.ns, std::max(after, law_us(with_dtype(work, Dtype::kFp32), context, to) * 1e3));
