@@ -160,7 +160,7 @@ def law_us(kind: str, some: list[Sample], c: dict[str, float]) -> np.ndarray:
     """The law itself (src/host/phase_counts.cpp). Counts are not believed where `c` has no weights for them."""
     none = dict.fromkeys(("counted_backward", "counted_update", "counted_compiled"), NOTHING)
     figures = none | {n: max(v, NOTHING) for n, v in c.items() if not n.startswith("_")}
-    text = "figure,value\n" + "".join(f"{n},{float(v)!r}\n" for n, v in figures.items())
+    text = "".join(f"{n},{float(v)!r}\n" for n, v in figures.items())
     rows = [(PHASES.index(s.phase), own_us(s, c) * s.speed, s.traced.ops, s.traced.layers, s.traced.launches, s.traced.generated, s.speed)
             for s in some]
     return laws.evaluate(f"host {kind}", text, "", np.array(rows, float).T)
