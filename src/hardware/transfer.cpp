@@ -99,7 +99,6 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   const double before = law_us(work, context, from) * 1e3;
   const double after = law_us(work, context, to) * 1e3;
   if (!(before > 0) || !(after > 0)) return {};
-  const bool same = same_silicon(from, to);
   const bool known_there = weights.knows(fitted_kind(there), to);
   const ProductWeights& target = weights.of(fitted_kind(there), to);
   Cost cost = known(after, product_sigma(work, there.kind, known_there, target), Origin::kModelled);
@@ -110,10 +109,6 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
     // Of convolutions only those in FP32 were measured on several GPUs; what those miss, shapes in half precision and TF32 miss too.
     const ProductKind kind = is_conv(work) ? ProductKind::kConv : fitted_kind(there);
     cost.ns = after * std::exp(tables.residual().elsewhere(shown, kind, from, to));
-    // What was missed here does not make tensor cores slower than none.
-    if (cost.ns > after && there.dtype != Dtype::kFp32 && !same && !is_conv(work)) {
-      cost.ns = std::min(cost.ns, std::max(after, law_us(with_dtype(work, Dtype::kFp32), context, to) * 1e3));
-    }
   } else {
     cost.sigma = std::max(cost.sigma, kTwoSteps * target.spread_new);
   }
