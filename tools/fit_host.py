@@ -157,12 +157,17 @@ NOTHING = 1e-9
 
 
 def law_us(kind: str, some: list[Sample], c: dict[str, float]) -> np.ndarray:
-    """The law itself (src/host/phase_counts.cpp). Counts are not believed where `c` has no weights for them."""
+    """The law itself (src/host/phase_counts.cpp). Counts are not believed where `c` has no weights for them, or where launches are few
+    or not alike (host_changes.kind): no weight was fitted to those."""
     none = dict.fromkeys(("counted_backward", "counted_update", "counted_compiled"), NOTHING)
     figures = none | {n: max(v, NOTHING) for n, v in c.items() if not n.startswith("_")}
-    text = "figure,value\n" + "".join(f"{n},{float(v)!r}\n" for n, v in figures.items())
-    rows = [(PHASES.index(s.phase), own_us(s, c) * s.speed, s.traced.ops, s.traced.layers, s.traced.launches, s.traced.generated, s.speed)
-            for s in some]
+    text = "".join(f"{n},{float(v)!r}\n" for n, v in figures.items())
+    rows = []
+    for s in some:
+        own = own_us(s, c) * s.speed if kind == "time" else 0.0
+        launches = s.traced.launches if host_changes.kind(s) else 0
+        generated = s.traced.generated if host_changes.is_compiled(s) else 0
+        rows.append((PHASES.index(s.phase), own, 0, host_changes.modules(s), launches, generated, s.speed))
     return laws.evaluate(f"host {kind}", text, "", np.array(rows, float).T)
 
 

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "base/data_files.hpp"
-#include "hardware/clocks.hpp"
 #include "hardware/choice/conv_algorithm.hpp"
+#include "hardware/clocks.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/figures.hpp"
 #include "hardware/law_conv.hpp"

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "hardware/cost.hpp"
 #include "hardware/choice/layout_changes.hpp"
+#include "hardware/cost.hpp"
 #include "measured_step.hpp"
 
 namespace foretrace::whatif {
