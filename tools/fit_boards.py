@@ -109,7 +109,7 @@ def from_tables(program, folder):
 
     shares = collections.defaultdict(list)
     for kind, name in (("half", "half"), ("fp32", "fp32"), ("fp32-batched", "fp32")):
-        table = tables.product_table(folder, kind) if folder else None
+        table = tables.product_table(folder, kind)
         if table is None:
             continue
         rows = table.rows[2.0 * table.rows.batch * table.rows.m * table.rows.n * table.rows.k >= LARGE_FLOP]
@@ -206,7 +206,10 @@ def spread(by_unit):
 
 
 def files(options):
-    folder = pathlib.Path(os.environ["FORETRACE_PUBLIC"]) if os.environ.get("FORETRACE_PUBLIC") else None
+    if not os.environ.get("FORETRACE_PUBLIC"):
+        print("left out: FORETRACE_PUBLIC is not set", file=sys.stderr)
+        sys.exit(77)
+    folder = pathlib.Path(os.environ["FORETRACE_PUBLIC"])
     shares = from_published(options.program)
     shares |= {key: some for key, some in from_tables(options.program, folder).items() if key not in shares or key[0] in HOT}
     found = [f for f in boards(shares) if f[2] not in HOT]

@@ -46,7 +46,7 @@ ATTENTION_HOST = 0.8  # of the smallest row
 LIMITS = {"models mean": (9.0, 9.6), "models max": (28.0, 34.0), "models mean, generation left out": (20.0, 11.1), "models, worst origin mean": (13.0, 15.4),
           "same kernel median": (4.0, 2.8), "same kernel mean": (10.0, 6.4), "same kernel, worst origin mean": (10.0, 9.5),
           "same kernel median, bandwidth rescaled": (12.0, 3.2),
-          "linear median": (11.0, 14.6), "bmm median": (13.0, 15.4), "conv median": (15.0, 15.1), "bf16 mean from 10 us, worst GPU": (9.0, 12.6),
+          "linear median": (11.0, 14.6), "bmm median": (13.0, 15.4), "conv median": (15.0, 14.8), "bf16 mean from 10 us, worst GPU": (9.0, 12.6),
           "attention median": (15.0, 14.5), "MI210 mean from peaks": (35.0, 21.0), "MI210 mean, shapes left out": (20.0, 19.8),
           "MI210 same kernel, worst mean": (20.0, 16.0),
           "band misses": (10.0, 10.0), "A100 over V100 median": (12.0, 9.0), "A100 over V100 p90": (30.0, 21.5),
