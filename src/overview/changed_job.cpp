@@ -107,11 +107,18 @@ Result<ChangedJob> changed_job(const ranks::Job& job, std::optional<std::int64_t
   FORETRACE_TRY(const std::vector<whatif::Use> uses, analysis::parse_uses(whatifs));
   FORETRACE_TRY(const analysis::RanksStep recorded, analysis::ranks_step(job, {.step = number}));
   FORETRACE_TRY(const analysis::Baseline baseline, analysis::make_baseline(job, number, std::nullopt, only));
+  return changed_job(baseline, recorded, uses);
+}
+
+Result<ChangedJob> changed_job(const analysis::Baseline& baseline, const analysis::RanksStep& recorded,
+                               const std::vector<whatif::Use>& uses) {
   FORETRACE_TRY_VOID(whatif::Predictor::check(baseline.model, !uses.empty()));
   FORETRACE_TRY(whatif::Model changed, whatif::apply_uses(baseline.model, uses));
   const std::shared_ptr<const whatif::JobModels> joined = changed.job;
   ChangedJob out{analysis::replay_step(std::move(changed.graph)), {}, {}, recorded.kind.pipeline.has_value()};
-  out.step.graph.step_name = fmt::format("{} with {}", baseline.figures.step_name, fmt::join(whatifs, ","));
+  std::vector<std::string> texts;
+  for (const whatif::Use& use : uses) texts.push_back(use.text);
+  out.step.graph.step_name = fmt::format("{} with {}", baseline.figures.step_name, fmt::join(texts, ","));
   for (const std::int64_t rank : joined->ties->numbers) out.ranks.push_back({rank, {}, {}});
   for (std::uint32_t l = 0; l < joined->slot_of_lane.size(); ++l) {
     if (joined->slot_of_lane[l] != kNone) out.ranks[joined->slot_of_lane[l]].lanes.push_back(l);

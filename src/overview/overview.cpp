@@ -115,7 +115,10 @@ void ask_the_job(JobOverview& job, const std::vector<Use>& asked, const Overview
   const std::vector<Use> stack = changes_to_stack(job.advised, job.alone, asked);
   if (stack.empty()) return;
   Prediction best = predict(*job.baseline, stack);
-  if (best.declined.empty()) job.best = std::move(best);
+  if (!best.declined.empty()) return;
+  job.best = std::move(best);
+  if (job.baseline->model.graph.size() > kLargestSearched) return;
+  if (Result<ChangedJob> changed = changed_job(*job.baseline, *job.step, stack)) job.changed = std::move(*changed);
 }
 
 void look_at_ranks(Overview& o, const std::vector<Use>& asked, const OverviewOptions& options) {

@@ -105,4 +105,60 @@ Columns job_columns(const overview::JobOverview& job, Names& names) {
   return out;
 }
 
+Ns origin_of(const overview::ChangedJob& job) {
+  Ns origin = 0;
+  for (std::uint32_t t = 0; t < job.step.graph.size(); ++t) origin = std::min(origin, job.step.start(t));
+  return origin;
+}
+
+Columns changed_columns(const overview::ChangedJob& job, Names& names) {
+  using Meeting = overview::ChangedJob::Meeting;
+  struct Part {
+    const Meeting* meeting = nullptr;
+    const overview::ChangedJob::Member* member = nullptr;
+  };
+  const Graph& g = job.step.graph;
+  std::vector<Part> parts(g.size());
+  for (const Meeting& meeting : job.meetings) {
+    for (const overview::ChangedJob::Member& m : meeting.members) {
+      parts[m.arrive] = parts[m.tail] = {&meeting, &m};
+    }
+  }
+  std::vector<char> critical(g.size(), 0);
+  for (const analysis::PathSegment& one : job.step.path) critical[one.task] = 1;
+  const std::uint64_t waits = names.place("waits for other ranks");
+  const Ns origin = origin_of(job);
+  Columns out;
+  for (const graph::GraphLane& lane : g.lanes) {
+    Ns end = origin;
+    for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
+      const Part& part = parts[t];
+      const bool waiting = part.member != nullptr && part.member->arrive == t;
+      const Ns start =
+          part.member != nullptr && !waiting ? std::max(end, job.step.start(part.member->transfer)) : job.step.start(t);
+      // Until the transfer begins, and not longer than until the rank's own part of it does.
+      const Ns until = waiting ? std::min(job.step.start(part.member->transfer), job.step.start(part.member->tail))
+                               : job.step.end(t);
+      const Ns length = g.kind[t] == TaskKind::kBegin ? 0 : std::max<Ns>(0, until - start);
+      out.start.zigzag(start - end);
+      out.length.number(static_cast<std::uint64_t>(length));
+      end = start + length;
+      out.name.number(waiting ? waits : names.place(g.task_name(t)));
+      out.layer.number(g.layer[t].valid() ? names.place(g.strings[g.layers[g.layer[t].index()].name]) : 0);
+      out.op.number(part.meeting != nullptr && !part.meeting->name.empty() ? names.place(part.meeting->name) : 0);
+      const TaskKind kind = waiting ? TaskKind::kWait : part.meeting != nullptr ? TaskKind::kCollective : g.kind[t];
+      out.kind.number(static_cast<unsigned>(kind) | static_cast<unsigned>(g.phase[t]) << 4 |
+                      (critical[t] != 0 ? 1U << 7 : 0U));
+      out.why.number(static_cast<unsigned>(job.step.cause_kind(t)));
+      const std::optional<std::uint32_t> cause = job.step.cause(t);
+      out.cause.zigzag(cause ? static_cast<std::int64_t>(t) - *cause : 0);
+      out.event.zigzag(0);
+      out.shapes.number(0);
+      out.launch.number(0);
+    }
+  }
+  add_dependencies(out, g);
+  return out;
+}
+
 }  // namespace foretrace::report

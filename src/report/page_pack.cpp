@@ -1,5 +1,7 @@
 #include "report/page_pack.hpp"
 
+#include <numeric>
+#include <optional>
 #include <vector>
 
 #include "base/deflate.hpp"
@@ -104,17 +106,36 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
+void write_spans(JsonWriter& json, std::int64_t rank, const ranks::Intervals& spans, Ns origin = 0) {
+  json.member("rank", rank).key("spans").begin_array();
+  for (const auto& [from, to] : spans) json.value(from - origin).value(to - origin);
+  json.end_array();
+}
+
 void write_bubbles(JsonWriter& json, const overview::JobOverview& job) {
   const std::vector<ranks::Intervals> bubbles = job_bubbles(job);
-  std::vector<std::size_t> ranks;
-  for (std::size_t r = 0; r < bubbles.size(); ++r) {
-    if (!bubbles[r].empty()) ranks.push_back(r);
+  std::vector<std::size_t> ranks(bubbles.size());
+  std::iota(ranks.begin(), ranks.end(), std::size_t{0});
+  json.objects("bubbles", ranks, [&](std::size_t r) { write_spans(json, job.job->ranks[r].rank, bubbles[r]); });
+}
+
+// Bubbles of a changed job, and how long each rank waits there.
+void write_changed(JsonWriter& json, const overview::JobOverview& job) {
+  if (job.changed->pipeline) {
+    const Ns origin = origin_of(*job.changed);
+    json.objects("bubbles", job.changed->ranks,
+                 [&](const auto& rank) { write_spans(json, rank.number, rank.bubble, origin); });
   }
-  json.objects("bubbles", ranks, [&](std::size_t r) {
-    json.member("rank", job.job->ranks[r].rank).key("spans").begin_array();
-    for (const auto& [from, to] : bubbles[r]) json.value(from).value(to);
-    json.end_array();
-  });
+  json.objects("waits", job.best->ranks,
+               [&](const whatif::RankTime& rank) { json.member("rank", rank.rank).member_ms("ms", rank.wait); });
+}
+
+std::vector<std::optional<std::int64_t>> ranks_of_lanes(const overview::ChangedJob& job) {
+  std::vector<std::optional<std::int64_t>> out(job.step.graph.lanes.size());
+  for (const overview::ChangedJob::Rank& rank : job.ranks) {
+    for (const std::uint32_t lane : rank.lanes) out[lane] = rank.number;
+  }
+  return out;
 }
 
 }  // namespace
@@ -160,8 +181,16 @@ Result<std::string> pack_timelines(const trace::Trace& trace, const std::vector<
           return rank == kNone ? std::nullopt : std::optional(job->job->ranks[rank].rank);
         },
         [&] { write_bubbles(json, *job); });
+    if (job->changed) {
+      const std::vector<std::optional<std::int64_t>> ranks = ranks_of_lanes(*job->changed);
+      const Graph& g = job->changed->step.graph;
+      add(
+          "predicted with " + job->best->whatif + " on all ranks", g, job->best->step,
+          changed_columns(*job->changed, names), [&](std::size_t lane) { return ranks[lane]; },
+          [&] { write_changed(json, *job); });
+    }
   }
-  json.end_array().member("job", job != nullptr).key("names").begin_array();
+  json.end_array().member("job", job == nullptr ? 0 : job->changed ? 2 : 1).key("names").begin_array();
   for (const std::string* name : names.list()) json.value(*name);
   json.end_array().member("details", details.list()).end_object();
   std::string all;

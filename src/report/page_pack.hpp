@@ -32,7 +32,8 @@ struct PackedTimeline {
   bool measured = false;  ///< times as the trace has them, instead of the simulation's
 };
 
-/// `job`: all ranks, as one more timeline behind the others; the head says `job`, and its lanes have a `rank`.
+/// `job`: all ranks, as one more timeline behind the others, and as another where changes are predicted; the head says how many of them
+/// there are (`job`), and their lanes have a `rank`.
 Result<std::string> pack_timelines(const trace::Trace& trace, const std::vector<PackedTimeline>& timelines,
                                    const overview::JobOverview* job = nullptr);
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.machinery
+import importlib.util
 import os
 import subprocess
 import sys
@@ -23,16 +25,16 @@ TOUCH_EVERYTHING = """(async () => {
   for (const head of document.querySelectorAll('th button')) head.click();
   for (const range of document.querySelectorAll('input[type=range]')) for (const value of [range.min, range.max, (Number(range.min) + Number(range.max)) / 2]) { range.value = value; range.dispatchEvent(new Event('input')); }
   for (const box of document.querySelectorAll('input[type=search]')) for (const text of ['a', '']) { box.value = text; box.dispatchEvent(new Event('input')); }
-  for (const button of document.querySelectorAll('#timeline button[aria-pressed]')) { button.click(); await shown(); }
+  for (const button of document.querySelectorAll('#timeline button[aria-pressed], #ranks button[aria-pressed]')) { button.click(); await shown(); }
   const row = document.querySelector('#time tbody tr.linked');
   if (row) row.click();
-  if (window.foretrace) { window.foretrace.zoom(50); await shown(); window.foretrace.whole(); await shown(); }
+  for (const view of [window.foretrace, window.foretrace?.job].filter(Boolean)) { view.zoom(50); await shown(); view.whole(); await shown(); }
   return document.querySelector('h1').textContent.length;
 })()"""
 
 
 @contextlib.contextmanager
-def said_at_once(trace: Path):
+def said_at_once(trace: str):
     """The run takes long: what fails is said when it does."""
     try:
         yield
@@ -41,16 +43,23 @@ def said_at_once(trace: Path):
         raise
 
 
-def every_trace() -> list[Path]:
-    """Single traces of every format, and folders that hold the ranks of a job."""
+def jobs_under(folder: Path) -> dict[str, list[str]]:
+    """scripts/sweep knows which files are ranks of one job."""
+    loader = importlib.machinery.SourceFileLoader("sweep", str(ROOT / "scripts" / "sweep"))
+    sweep = importlib.util.module_from_spec(importlib.util.spec_from_loader("sweep", loader))
+    loader.exec_module(sweep)
+    return sweep.jobs_under(folder)
+
+
+def every_trace() -> list[tuple[str, list[str]]]:
+    """(name, files): the ranks of every job together, and single traces of every format."""
     if only := os.environ.get("FORETRACE_PAGES"):
         folders = [Path(only)]
     else:
         folders = [ROOT / "examples", *(Path(os.environ[n]) for n in ("FORETRACE_TRUTH", "FORETRACE_PUBLIC") if n in os.environ), ROOT / "data"]
     kinds = (".json", ".json.gz", ".json.zst", ".sqlite", ".sqlite.gz", ".nsys-rep", ".csv", ".csv.gz", ".xplane.pb", ".pt.trace.json.gz")
     files = [p for f in folders for p in sorted(f.rglob("*")) if p.is_file() and p.name.endswith(kinds)]
-    ranks = [p.parent for p in files if "rank" in p.name]
-    return sorted({p for p in ranks if ranks.count(p) > 1}) + files
+    return [job for f in folders for job in jobs_under(f).items()] + [(str(p), [str(p)]) for p in files]
 
 
 @unittest.skipUnless(ALL, "every trace: --all")
@@ -58,14 +67,14 @@ class EveryTrace(unittest.TestCase):
     def test_opens(self):
         opened, refused, tables = 0, 0, 0
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as browsers:
-            for number, trace in enumerate(every_trace()):
+            for number, (trace, files) in enumerate(every_trace()):
                 if number % 10 == 0:
                     # One that has held hundreds of large pages grows slow, and is nobody's browser.
                     browsers.close()
                     browser = browsers.enter_context(Browser())
-                with self.subTest(str(trace)), said_at_once(trace):
+                with self.subTest(trace), said_at_once(trace):
                     out = Path(folder) / "page.html"
-                    done = subprocess.run([PROGRAM, "report", str(trace), "-o", str(out), "--quiet"], capture_output=True, text=True, check=False, timeout=300)
+                    done = subprocess.run([PROGRAM, "report", *files, "-o", str(out), "--quiet"], capture_output=True, text=True, check=False, timeout=300)
                     self.assertIn(done.returncode, (0, 3, 4), done.stderr)
                     if done.returncode:
                         self.assertTrue(done.stderr.strip(), "a refusal without a reason")

@@ -97,6 +97,30 @@ class JobTest(unittest.TestCase):
             self.assertEqual(page.problems, [])
             page.close()
 
+    def test_the_timeline_of_the_changed_job(self):
+        folder = Path(self.folder.name) / "changed"
+        folder.mkdir(exist_ok=True)
+        traces = [ROOT / "data" / "h200-jobs" / f"gptB.inside.pp4.w2.r{rank}.json.gz" for rank in (0, 1)]
+        page = self.browser.open(report(folder, *traces, "cpu:x=2"))
+        self.assertEqual(page.problems, [])
+        titles = page.run("window.foretrace.job.v.panels.map(p => p.title)")
+        self.assertEqual(len(titles), 2)
+        self.assertIn("predicted with cpu:x=2 on all ranks", titles[1])
+        lines = page.run("""window.foretrace.job.v.panels.map(p => ({ groups: p.rows.filter(r => r.group).map(r => r.group), bubbles: p.rows.filter(r => r.spans).length,
+          first: Math.min(...p.rows.flatMap(r => r.lane ? [p.line.start[r.lane.begin]] : r.spans || [])), last: Math.max(...p.rows.filter(r => r.lane && r.lane.rank !== undefined).map(r => { const t = r.lane.end - 1; return (p.line.start[t] + p.line.length[t]) / 1e6; })) }))""")
+        waits = page.run("window.foretrace.job.v.lines[1].waits.map(w => [w.rank, w.ms])")
+        for rank, waited in waits:
+            self.assertIn(f"rank {rank}: waits {waited:.2f} ms", lines[1]["groups"])
+        self.assertEqual([line["bubbles"] for line in lines], [2, 2])
+        self.assertGreaterEqual(lines[1]["first"], 0)
+        step = float(titles[1].split(" ms")[0])
+        self.assertLess(step, float(titles[0].split(" ms")[0]))
+        self.assertAlmostEqual(lines[1]["last"], step, delta=0.25 * step)  # ranks begin and end apart
+        # What one panel shows, the other does: they zoom together.
+        page.run("window.foretrace.job.zoom(2)")
+        self.assertEqual(*page.run("window.foretrace.job.v.panels.map(p => p.to - p.from)"))
+        page.close()
+
 
 if __name__ == "__main__":
     if chromium() is None:

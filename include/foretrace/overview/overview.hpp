@@ -41,6 +41,28 @@ struct OperationWork {
   std::optional<double> share_of_roof;
 };
 
+/// The step of a job with what-ifs made on its ranks, simulated together.
+struct ChangedJob {
+  analysis::ReplayedStep step;  ///< of all ranks
+  struct Rank {
+    std::int64_t number = 0;
+    std::vector<std::uint32_t> lanes;       ///< of the graph
+    std::vector<std::pair<Ns, Ns>> bubble;  ///< no compute kernel runs while a receive is under way
+  };
+  std::vector<Rank> ranks;
+  /// A rank's part of a collective. It arrives, waits until the transfer starts, and is done with its tail, the task behind.
+  struct Member {
+    std::uint32_t rank;                    ///< index into ranks
+    std::uint32_t arrive, tail, transfer;  ///< tasks
+  };
+  struct Meeting {
+    std::string name;  ///< "dp all-reduce"; empty: unknown
+    std::vector<Member> members;
+  };
+  std::vector<Meeting> meetings;
+  bool pipeline = false;
+};
+
 /// One step of all ranks of a job.
 struct JobOverview {
   const ranks::Job* job = nullptr;
@@ -52,6 +74,7 @@ struct JobOverview {
   std::vector<whatif::Prediction> alone = {};   ///< the changes asked for, each made on all ranks
   std::optional<whatif::Prediction> best = {};  ///< all of them together; nothing asked: the best combination found
   std::optional<search::Advised> advised = {};  ///< nothing for graphs too large to search
+  std::optional<ChangedJob> changed = {};       ///< the step with `best`; nothing for graphs too large to search
 };
 
 struct Overview {
@@ -95,29 +118,11 @@ Result<ExportableStep> exportable_step(const trace::Trace& trace, const trace::S
                                        std::optional<std::int64_t> step = {},
                                        const std::vector<std::string>& whatifs = {});
 
-/// The step of a job with what-ifs made on its ranks, simulated together.
-struct ChangedJob {
-  analysis::ReplayedStep step;  ///< of all ranks
-  struct Rank {
-    std::int64_t number = 0;
-    std::vector<std::uint32_t> lanes;       ///< of the graph
-    std::vector<std::pair<Ns, Ns>> bubble;  ///< no compute kernel runs while a receive is under way
-  };
-  std::vector<Rank> ranks;
-  /// A rank's part of a collective. It arrives, waits until the transfer starts, and is done with its tail, the task behind.
-  struct Member {
-    std::uint32_t rank;                    ///< index into ranks
-    std::uint32_t arrive, tail, transfer;  ///< tasks
-  };
-  struct Meeting {
-    std::string name;  ///< "dp all-reduce"; empty: unknown
-    std::vector<Member> members;
-  };
-  std::vector<Meeting> meetings;
-  bool pipeline = false;
-};
 /// `only`: the ranks that change; none: all. Declined as predictions of a job are.
 Result<ChangedJob> changed_job(const ranks::Job& job, std::optional<std::int64_t> step,
                                const std::vector<std::string>& whatifs, const std::vector<std::int64_t>& only = {});
+/// The same from a model of the job that is at hand, and the recorded step behind it.
+Result<ChangedJob> changed_job(const analysis::Baseline& baseline, const analysis::RanksStep& recorded,
+                               const std::vector<whatif::Use>& uses);
 
 }  // namespace foretrace::overview

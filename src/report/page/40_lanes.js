@@ -28,8 +28,8 @@ function lanesOf(line, job, cpu) {
   for (const r of job.ranks) {
     const own = there.filter(lane => lane.rank === r.rank && (lane.kind === LANE.gpu || cpu));
     if (!own.length) continue;
-    const bubble = line.bubbles?.find(b => b.rank === r.rank);
-    out.push({ group: `rank ${r.rank}: waits ${ms(r.wait_ms)} ms${late.has(r.rank) ? `; straggler, ${late.get(r.rank)}` : ""}`, late: late.has(r.rank) }, ...(bubble ? [{ name: "bubble", spans: bubble.spans }] : []), ...own.map(lane => ({ lane })));
+    const bubble = line.bubbles?.find(b => b.rank === r.rank), waited = line.waits ? line.waits.find(w => w.rank === r.rank)?.ms : r.wait_ms, behind = !line.waits && late.has(r.rank);
+    out.push({ group: `rank ${r.rank}${known(waited) ? `: waits ${ms(waited)} ms` : ""}${behind ? `; straggler, ${late.get(r.rank)}` : ""}`, late: behind }, ...(bubble ? [{ name: "bubble", spans: bubble.spans }] : []), ...own.map(lane => ({ lane })));
   }
   const between = there.filter(lane => lane.kind === LANE.network);
   return between.length ? [...out, { group: "between the ranks" }, ...between.map(lane => ({ lane, name: `group ${lane.name}` }))] : out;

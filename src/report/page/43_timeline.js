@@ -185,7 +185,8 @@ function timelineView(node, { id, label, job = null }) {
     v.lines = lines;
     v.lengths = job ? [] : lines.map(line => { const out = new Map(); for (let t = 0; t < line.tasks; ++t) if (isGpu(line.kind[t]) && line.event[t]) out.set(line.event[t], line.length[t]); return out; });
     v.panels = lines.map((line, l) => ({ line, l, title: `${ms(line.step_ns / 1e6)} ms ${line.title}`, from: 0, to: 1, rows: [] }));
-    link.hidden = changed.hidden = lines.length < 2;
+    link.hidden = lines.length < 2;
+    changed.hidden = link.hidden || Boolean(job);
     cpu.hidden = !job;
     v.colour = paletteOf();
     layout();

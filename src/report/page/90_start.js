@@ -17,9 +17,9 @@ fineprint();
 document.documentElement.dataset.answer = String(Math.round(performance.now()));
 
 async function loadTimelines() {
-  const packed = await unpack(), all = packed ? packed.timelines : [], own = packed?.job ? all.slice(0, -1) : all;
+  const packed = await unpack(), all = packed ? packed.timelines : [], own = packed?.job ? all.slice(0, -packed.job) : all;
   stepView.load(packed, own);
-  if (jobView && packed?.job) jobView.load(packed, all.slice(-1));
+  if (jobView && packed?.job) jobView.load(packed, all.slice(-packed.job));
   showInTimeline = stepView.show;
   tasksNamed = stepView.named;
   document.documentElement.dataset.timeline = String(Math.round(performance.now()));
