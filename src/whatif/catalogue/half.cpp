@@ -4,6 +4,7 @@
 #include "whatif/model/compiled.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/autocast_tasks.hpp"
+#include "whatif/rewrite/fused_attention.hpp"
 #include "whatif/rewrite/workspaces.hpp"
 
 namespace foretrace::whatif {
@@ -35,8 +36,12 @@ Status apply_half(Model& m, Draft& draft, const Parameters& parameters) {
   }
   const std::size_t works_before = m.works.size();
   std::size_t changed = 0;
-  for (const Row& row : rows_of(m, draft)) {
-    if (change_precision(m, draft, row, Precision::kHalf, bf16 ? Dtype::kBf16 : Dtype::kFp16)) ++changed;
+  const Dtype dtype = bf16 ? Dtype::kBf16 : Dtype::kFp16;
+  const std::vector<Row> rows = rows_of(m, draft);
+  const std::shared_ptr<const Dataflow> flow = shared_flow(m);
+  FORETRACE_TRY_VOID(fuse_attentions(m, draft, *flow, fused_in_half(m, rows, *flow), dtype));
+  for (const Row& row : rows) {
+    if (!draft.removed(row.tasks.front()) && change_precision(m, draft, row, Precision::kHalf, dtype)) ++changed;
   }
   if (changed == 0) return fail(ErrorCode::kDeclined, "no operation of this step runs in FP32");
   m.parameter_element_bytes = 2;
