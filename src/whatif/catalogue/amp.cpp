@@ -79,15 +79,9 @@ class Amp {
     return row.phase == Phase::kBackward && chosen && is_product(m_.works[row.work]) && half(row, Precision::kHalf);
   }
 
-  // What PyTorch was asked to fuse and does not in FP32: its fused kernels take no FP32 of this kind (grouped queries). They take half
-  // precision, unless what is added to the scores needs a gradient.
   [[nodiscard]] std::vector<Attention> computed_from_parts(const std::vector<Row>& rows) const {
-    std::vector<Attention> all = find_attentions(m_, rows, flow_);
-    std::erase_if(all, [&](const Attention& a) {
-      return a.learned_bias || a.first_unit == kNone ||
-             flow_.units[a.first_unit].name != "aten::scaled_dot_product_attention" ||
-             cast_.units[a.first_unit].precision != Precision::kHalf;
-    });
+    std::vector<Attention> all = fused_in_half(m_, rows, flow_);
+    std::erase_if(all, [&](const Attention& a) { return cast_.units[a.first_unit].precision != Precision::kHalf; });
     return all;
   }
 

@@ -7,6 +7,7 @@
 #include "whatif/model/compiled.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/autocast_tasks.hpp"
+#include "whatif/rewrite/fused_attention.hpp"
 #include "whatif/rewrite/half_program.hpp"
 #include "work/op_view.hpp"
 
@@ -43,7 +44,9 @@ Status apply_half(Model& m, Draft& draft, const Parameters& parameters) {
     return fail(ErrorCode::kDeclined, "XLA compiles another program for another type; amp estimates it from this one");
   }
   const Dtype dtype = bf16 ? Dtype::kBf16 : Dtype::kFp16;
-  Autocast types = half_program(*shared_flow(m), dtype, HalfParameters::kKept);
+  const std::shared_ptr<const Dataflow> flow = shared_flow(m);
+  FORETRACE_TRY_VOID(fuse_attentions(m, draft, *flow, fused_in_half(m, rows_of(m, draft), *flow), dtype));
+  Autocast types = half_program(*flow, dtype, HalfParameters::kKept);
   const std::size_t changed = write_types(m, draft, types, dtype, [&](const Row& row) {
     const Work work = m.works[row.work];
     if (const Work listed = with_lists(m, work); listed.elements != work.elements)

@@ -42,6 +42,15 @@ Work fused(const Dataflow& flow, const Attention& a, std::optional<work::Dtype> 
 
 }  // namespace
 
+std::vector<Attention> fused_in_half(const Model& m, const std::vector<Row>& rows, const Dataflow& flow) {
+  std::vector<Attention> all = find_attentions(m, rows, flow);
+  std::erase_if(all, [&](const Attention& a) {
+    return a.learned_bias || a.first_unit == kNone ||
+           flow.units[a.first_unit].name != "aten::scaled_dot_product_attention";
+  });
+  return all;
+}
+
 Status fuse_attentions(Model& m, Draft& draft, const Dataflow& flow, const std::vector<Attention>& all,
                        std::optional<work::Dtype> dtype) {
   for (const Attention& a : all) {
