@@ -76,9 +76,10 @@ TEST(P3, TheThreadThatTrainsIsHeldUpByItsSends) {
   for (std::size_t t = 0; t < g.size(); ++t) sends += g.task_name(t) == "P3: send a slice" ? 1U : 0U;
   EXPECT_NEAR(static_cast<double>(sends), 147, 20);
   EXPECT_GT(training.step, own.step + 10'000'000);
-  // Behind a queue that all streams share none is sent while the GPU computes: each counts.
-  EXPECT_NEAR(static_cast<double>(slow.step - training.step), 300e3 * static_cast<double>(sends),
-              0.15 * 300e3 * static_cast<double>(sends));
+  // Streams that share a queue let hardly a slice through while the GPU computes: nearly all of them count.
+  const double longer = static_cast<double>(slow.step - training.step) / (300e3 * static_cast<double>(sends));
+  EXPECT_GT(longer, 0.8);
+  EXPECT_LT(longer, 1.05);
 }
 
 }  // namespace

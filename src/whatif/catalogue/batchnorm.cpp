@@ -8,6 +8,7 @@
 #include "whatif/dataflow/dataflow.hpp"
 #include "whatif/dataflow/saved_tensors.hpp"
 #include "whatif/rewrite/python_launches.hpp"
+#include "whatif/rewrite/unit_rows.hpp"
 
 namespace foretrace::whatif {
 namespace {
@@ -73,6 +74,9 @@ Status apply_batchnorm(Model& m, Draft& draft, const Parameters& parameters) {
   const std::vector<Row> rows = rows_of(m, draft);
   const std::vector<SavedTensor> saved = saved_tensors(m, draft);
   const std::shared_ptr<const Dataflow> flow = shared_flow(m);
+  const std::map<std::uint32_t, UnitRows> parts = rows_by_unit(m, *flow, rows);
+  std::set<const Row*>
+      gradients;  // of norms with an activation: in front of others' stands the activation behind an addition
   std::set<std::uint32_t> activations;
   Selection gone;
   std::size_t norms = 0;
@@ -85,9 +89,11 @@ Status apply_batchnorm(Model& m, Draft& draft, const Parameters& parameters) {
     const bool has_neighbour = backward ? i > 0 : i + 1 < rows.size();
     const Row* activation = has_neighbour ? &rows[backward ? i - 1 : i + 1] : nullptr;
     if (activation == nullptr || activation->phase != r.phase || !is_activation(m, *activation) ||
-        m.works[activation->work].elements != work.elements) {
+        m.works[activation->work].elements != work.elements || (backward && !gradients.contains(&r))) {
       continue;
     }
+    if (const auto own = parts.find(flow->unit_of(work.op_event)); !backward && own != parts.end())
+      gradients.insert(own->second.backward.begin(), own->second.backward.end());
     gone.insert(gone.end(), activation->tasks.begin(), activation->tasks.end());
     if (const std::uint32_t event = m.works[activation->work].op_event; !backward && event != kNone)
       activations.insert(flow->unit_of(event));
@@ -124,6 +130,7 @@ const Registered kRegistered(
      .code = "a torch.autograd.Function with Triton kernels in place of each batch norm and its ReLU",
      .effort = Effort::kWork,
      .stage = Stage::kKernels,
+     .validated = true,
      .apply = apply_batchnorm,
      .whole_program = "XLA has fused batch norms with their neighbours already",
      .unvalidated = {"fuse=conv"}});

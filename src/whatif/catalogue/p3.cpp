@@ -18,7 +18,9 @@ const Registered kRegistered(scheme_whatif(
      .assumes = "updates at the servers, which add up as fast as a GPU like the worker's",
      .source = "P3 (Jayarajan et al. 2019); Daydream",
      .not_modelled = "the servers' own CPU time",
-     .code = "kvstore with priorities"}));
+     .code = "kvstore with priorities",
+     .validated = true,
+     .unvalidated = {"sender=thread"}}));
 
 }  // namespace
 }  // namespace foretrace::whatif

@@ -140,6 +140,8 @@ Use parallel_use(const Parallelism& how, std::shared_ptr<const hardware::Collect
   const Result<const WhatIf*> known = find_whatif(to_string(how.scheme));
   FORETRACE_CHECK(known.has_value());
   auto own = std::make_shared<WhatIf>(**known);
+  // This use has no parameters that could say it: WhatIf::unvalidated names P3's own thread.
+  if (how.scheme == Scheme::kP3 && !how.sends_on_training_thread) own->validated = false;
   const std::string text = fmt::format("{}:workers={}", own->name, workers);
   own->apply = [how, collectives = std::move(collectives), workers, gpus_per_node](Model& model, Draft& draft,
                                                                                    const Parameters& /*bound above*/) {
