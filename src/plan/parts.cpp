@@ -119,6 +119,22 @@ void read_memory(const Model& m, const StepReader& reader, Parts& out) {
 
 }  // namespace
 
+Parts mixed(const Parts& some, const Parts& others, double share) {
+  Parts out = others;
+  const auto average = [&](auto Part::* of) {
+    using Number = std::remove_reference_t<decltype(out.block.*of)>;
+    out.block.*of = static_cast<Number>(share * static_cast<double>(some.block.*of) +
+                                        (1 - share) * static_cast<double>(others.block.*of));
+  };
+  for (const auto of : {&Part::forward, &Part::backward, &Part::weight, &Part::once, &Part::forward_cpu,
+                        &Part::backward_cpu, &Part::weight_cpu, &Part::once_cpu, &Part::exposed}) {
+    average(of);
+  }
+  average(&Part::activation);
+  out.block.transient = std::max(some.block.transient, others.block.transient);
+  return out;
+}
+
 Result<RepeatedBlock> repeated_block(const Model& m) {
   whatif::ListOfBlocks found = main_blocks(m.graph);
   if (found.blocks.empty()) return fail(ErrorCode::kDeclined, "no block of layers repeats in this step");

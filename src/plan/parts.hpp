@@ -50,6 +50,9 @@ struct Parts {
   double other_bytes = 0;                       ///< there all the time, and no parameter or state of one
 };
 
+/// Where `share` of the blocks are those of one step and the others those of another: a block as their average.
+Parts mixed(const Parts& some, const Parts& others, double share);
+
 /// A step and the same with one block more.
 struct Depths {
   const whatif::Model& model;
