@@ -94,9 +94,13 @@ class Composer {
     double forward = sum([](const Part& p) { return static_cast<double>(p.forward - p.once); });
     double backward = sum([](const Part& p) { return static_cast<double>(p.backward); });
     double weight = sum([](const Part& p) { return static_cast<double>(p.weight); });
-    const double forward_cpu = sum([](const Part& p) { return static_cast<double>(p.forward_cpu - p.once_cpu); });
+    double forward_cpu = sum([](const Part& p) { return static_cast<double>(p.forward_cpu - p.once_cpu); });
     double backward_cpu = sum([](const Part& p) { return static_cast<double>(p.backward_cpu); });
     double weight_cpu = sum([](const Part& p) { return static_cast<double>(p.weight_cpu); });
+    // In each pass something comes from one neighbour and goes to the other.
+    const int messages = (s.first ? 0 : 1) + (s.last ? 0 : 1);
+    forward_cpu += static_cast<double>(messages * job_.call);
+    backward_cpu += static_cast<double>(messages * job_.call);
     if (job_.microbatches > 1) {
       // All but the first add their gradients to what is there.
       const double share = 1.0 - 1.0 / job_.microbatches;

@@ -167,7 +167,8 @@ struct Planner::State {
             experts,
             std::max(1.0, one.device.streaming_gbs()),
             m.launches.cpu_per_launch[static_cast<std::size_t>(host::CpuPhase::kBackward)],
-            m.latencies->kernel_gap};
+            m.latencies->kernel_gap,
+            m.cpu_time(m.host.ddp.collective_us, graph::Phase::kForward)};
   }
 
   // Whether what-ifs say all of a plan. Over which GPUs gradients are summed differs between experts and all else, which one says for ep alone.

@@ -343,6 +343,24 @@ TEST(Plan, BubblesOfEqualStagesAreThoseOfTheClosedForm) {
   EXPECT_EQ(bubble("pp=4,microbatches=8,schedule=zb1p"), 3 * 2 * 1000);
 }
 
+// A rank calls what it sends and what it receives, which counts where its CPU decides.
+TEST(Plan, MessagesBetweenStagesTakeCpuTime) {
+  plan::Parts parts;
+  parts.block = {.forward = 100, .backward = 200, .forward_cpu = 1000, .backward_cpu = 1000};
+  parts.blocks = 4;
+  plan::Groups groups = free_groups();
+  const auto step = [&](const std::string& text, Ns call) {
+    const plan::Plan plan = *plan::parse_plan(text);
+    plan::Job job{plan, parts, 4, 4};
+    job.call = call;
+    return plan::compose(job, groups, false)->step;
+  };
+  EXPECT_GE(step("pp=2,microbatches=4", 500), step("pp=2,microbatches=4", 0) + 4 * 2 * 500);  // one each way
+  EXPECT_GE(step("pp=2,microbatches=4,schedule=interleaved", 500),
+            step("pp=2,microbatches=4,schedule=interleaved", 0) + 4 * 6 * 500);
+  EXPECT_EQ(step("microbatches=4", 500), step("microbatches=4", 0));
+}
+
 TEST(Plan, StagesAreCutByLayersByTimeOrAsAsked) {
   plan::Parts parts;
   parts.first = {.forward = 300, .backward = 600};
