@@ -270,8 +270,9 @@ class Composer {
     if (job_.microbatches == 1 && last) {
       // Behind the last part's backward the blocks still hold all they keep, beside that part's gradients.
       // A program with stages gives gradients back before its first pass.
-      const double old = plan_.pp == 1 ? p_.old_gradients * gradients : 0;
-      const double before = activations + p_.last.transient + old;
+      const double old =
+          plan_.pp == 1 && p_.old_gradients > 0 ? p_.old_transient + p_.old_gradients * gradients : p_.last.transient;
+      const double before = activations + std::max(old, p_.last.transient);
       const double then = activations - p_.last.activation + p_.last.parameters * gradient_size_ + p_.block.transient;
       peak = std::max({before, then, end});
     }

@@ -111,8 +111,9 @@ void read_memory(const Model& m, const StepReader& reader, Parts& out) {
   const StepReader::Levels most = reader.levels();
   const double kept = whole(&Part::activation), copies = whole(&Part::copies);
   const double gradients = whole(&Part::parameters) * out.gradient_bytes;
-  out.old_gradients = gradients > 0 ? std::min(1.0, most.behind.before / gradients) : 0;
-  out.last.transient = most.behind.bytes - kept - copies - out.old_gradients * gradients;
+  out.old_gradients = gradients > 0 ? most.early.before / gradients : 0;
+  out.old_transient = most.early.bytes - most.early.before - kept - copies;
+  out.last.transient = most.behind.bytes - most.behind.before - kept - copies;
   out.block.transient = most.back.bytes - most.back.before - most.back.own - (kept - out.last.activation) - copies;
   out.first.transient = most.end.bytes - most.end.before - most.end.own - copies;
 }

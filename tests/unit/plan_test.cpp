@@ -270,7 +270,7 @@ std::string decoder(const std::string& name) { return "data/h200-decoders/" + na
 TEST(Plan, DeeperModelsAreThoseOfTheWhatIf) {
   for (const char* const name : kDecoders) {
     const analysis::Baseline& step = step_at(decoder(name));
-    for (const int layers : {12, 16}) {
+    for (const int layers : {12, 16, 40}) {
       plan::Planner planner = planner_of(step, {.network = {.fabric = "DGX-H100"}, .layers = layers});
       const plan::PlanPrediction p = predicted_plan(planner, "dp=1");
       const whatif::Prediction deeper =
