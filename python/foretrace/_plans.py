@@ -34,6 +34,7 @@ class Plan:
     tokens_per_s: float | None
     usd_per_million_tokens: float | None
     global_batch: float
+    tokens: float | None  # in a step
     microbatches: int
 
 

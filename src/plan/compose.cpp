@@ -94,9 +94,13 @@ class Composer {
     double forward = sum([](const Part& p) { return static_cast<double>(p.forward - p.once); });
     double backward = sum([](const Part& p) { return static_cast<double>(p.backward); });
     double weight = sum([](const Part& p) { return static_cast<double>(p.weight); });
-    const double forward_cpu = sum([](const Part& p) { return static_cast<double>(p.forward_cpu - p.once_cpu); });
+    double forward_cpu = sum([](const Part& p) { return static_cast<double>(p.forward_cpu - p.once_cpu); });
     double backward_cpu = sum([](const Part& p) { return static_cast<double>(p.backward_cpu); });
     double weight_cpu = sum([](const Part& p) { return static_cast<double>(p.weight_cpu); });
+    // In each pass something comes from one neighbour and goes to the other.
+    const int messages = (s.first ? 0 : 1) + (s.last ? 0 : 1);
+    forward_cpu += static_cast<double>(messages * job_.call);
+    backward_cpu += static_cast<double>(messages * job_.call);
     if (job_.microbatches > 1) {
       // All but the first add their gradients to what is there.
       const double share = 1.0 - 1.0 / job_.microbatches;
@@ -114,7 +118,7 @@ class Composer {
       const auto gather = static_cast<double>(replicas_.gather(held(s), gathered_size()));
       waits = -(forward + backward);
       forward = with_gathers(forward, gather, s.blocks);
-      backward = with_gathers(backward, gather, s.blocks);
+      if (plan_.reshard) backward = with_gathers(backward, gather, s.blocks);
       waits += forward + backward;
     }
     gathers_.push_back(waits);
@@ -142,7 +146,7 @@ class Composer {
   Ns transfer() {
     if (stages_.size() < 2) return 0;
     const double bytes = p_.boundary;
-    return group(Collective::kSendRecv, bytes, 2, std::int64_t{plan_.tp} * plan_.cp * plan_.dp);
+    return group(Collective::kSendRecv, bytes, 2, plan_.apart("pp"));
   }
 
   // Behind a rank's last backward: what is left of the reduction, the update, what is gathered again.
@@ -162,7 +166,9 @@ class Composer {
       update_cpu += tensors * static_cast<double>(job_.launch);
     }
     const Ns copies = tied_gradients(rank);
-    const Ns gather = plan_.zero == 1 || plan_.zero == 2 ? replicas_.gather(mine, gathered_size()) : 0;
+    Ns gather = plan_.zero == 1 || plan_.zero == 2 ? replicas_.gather(mine, gathered_size()) : 0;
+    // Each block's parameters are there before its forward pass in the next step.
+    if (plan_.overlap == true) gather = left_beside(gather, run.finish[rank][0] - run.start[rank][0], rank);
     reduced_[rank] = reduction + copies + gather;
     return reduced_[rank] + rounded(std::max(update, update_cpu));
   }
@@ -175,7 +181,7 @@ class Composer {
       const Stage& s = stages_[schedule_.stage_of(rank, c)];
       takes_part |= s.copies_embedding(p_) || (s.first && !s.last && p_.tied > 0);
     }
-    const std::int64_t apart = std::int64_t{plan_.tp} * plan_.cp * plan_.dp * (plan_.pp - 1);
+    const std::int64_t apart = plan_.apart("pp") * (plan_.pp - 1);
     return takes_part ? group(Collective::kAllReduce, p_.tied * gradient_size_, 2, apart) : 0;
   }
 
@@ -189,17 +195,21 @@ class Composer {
   // Gradients are reduced as the last micro-batch's backward makes them: what that does not hide comes behind it.
   Ns exposed_reduction(std::uint32_t rank, const simulate::PipelineRun& run) {
     reduced_.resize(schedule_.ranks.size());
-    if (!replicas_.reduce()) return 0;
-    int blocks = 0;
-    for (std::uint32_t c = 0; c < schedule_.shape.chunks; ++c) blocks += stages_[schedule_.stage_of(rank, c)].blocks;
     const Ns all = replicas_.reduction(held_by(rank), size_of(plan_.reduce_dtype, gradient_size_));
+    if (plan_.overlap == false) return all;
     const auto& actions = schedule_.ranks[rank];
     Ns window = 0;
     for (std::size_t i = 0; i < actions.size(); ++i) {
       const bool last = actions[i].kind != ActionKind::kForward && run.finish[rank][i] == run.finished[rank];
       if (last) window = run.finish[rank][i] - run.start[rank][i];
     }
-    // The last block's own gradients are reduced behind everything.
+    return left_beside(all, window, rank);
+  }
+
+  // Of communication for all blocks beside a pass through them: a block's own is never beside its own work.
+  [[nodiscard]] Ns left_beside(Ns all, Ns window, std::uint32_t rank) const {
+    int blocks = 0;
+    for (std::uint32_t c = 0; c < schedule_.shape.chunks; ++c) blocks += stages_[schedule_.stage_of(rank, c)].blocks;
     const double pieces = std::max(1, blocks + 1);
     return std::max<Ns>(all - rounded(static_cast<double>(window) * (1 - 1 / pieces)),
                         rounded(static_cast<double>(all) / pieces));
@@ -243,7 +253,10 @@ class Composer {
     const double stated = replicas_.kept(mine, 1);
     const double states = master_ ? stated * kKeptInFp32 * kFp32 : share(stated) * p_.state_bytes;
     double gradients = replicas_.kept(mine, 2) * gradient_size_;
-    const double gathered = plan_.zero == 3 && replicas_.divide() ? 2 * p_.block.parameters * gathered_size() : 0;
+    // Two blocks at a time, or all that are not given back.
+    const double gathered = plan_.zero == 3 && replicas_.divide()
+                                ? (plan_.reshard ? 2 * p_.block.parameters : mine.all()) * gathered_size()
+                                : 0;
     // Once the first micro-batch is back its gradients stay; the next ones are made beside them and added.
     const double in_flight = std::accumulate(held.begin(), held.end(), 0.0);
     const double passes = static_cast<double>(job_.microbatches) * schedule_.shape.chunks;
@@ -257,8 +270,9 @@ class Composer {
     if (job_.microbatches == 1 && last) {
       // Behind the last part's backward the blocks still hold all they keep, beside that part's gradients.
       // A program with stages gives gradients back before its first pass.
-      const double old = plan_.pp == 1 ? p_.old_gradients * gradients : 0;
-      const double before = activations + p_.last.transient + old;
+      const double old =
+          plan_.pp == 1 && p_.old_gradients > 0 ? p_.old_transient + p_.old_gradients * gradients : p_.last.transient;
+      const double before = activations + std::max(old, p_.last.transient);
       const double then = activations - p_.last.activation + p_.last.parameters * gradient_size_ + p_.block.transient;
       peak = std::max({before, then, end});
     }

@@ -36,16 +36,26 @@ Result<std::vector<whatif::Use>> changes_of(const Shape& s, const Groups& groups
   std::vector<std::string> texts;
   if (!s.gpu.empty()) texts.push_back("gpu:to=" + quoted(s.gpu));
   if (s.batch != 1) texts.push_back(fmt::format("batch:x={}", s.batch));
-  if (s.recompute == "full") texts.emplace_back("checkpoint");
-  if (s.recompute == "selective") texts.emplace_back("checkpoint:mode=selective");
+  if (s.recompute == "full") {
+    texts.emplace_back("checkpoint");
+  } else if (s.recompute == "selective") {
+    texts.emplace_back("checkpoint:mode=selective");
+  } else if (!s.recompute.empty()) {
+    texts.push_back("checkpoint:blocks=" + s.recompute);
+  }
   if (s.cp > 1) {
-    texts.push_back(group("cp", s.cp, s.tp, groups, network) + (s.kind.empty() ? "" : ",kind=" + s.kind) +
+    texts.push_back(group("cp", s.cp, s.cp_apart, groups, network) + (s.kind.empty() ? "" : ",kind=" + s.kind) +
                     kNoReduction);
   }
-  if (s.ep > 1) texts.push_back(group("ep", s.ep, s.tp, groups, network) + (ep_reduces ? "" : kNoReduction));
+  if (s.ep > 1) {
+    texts.push_back(group("ep", s.ep, s.cp_apart, groups, network) +
+                    fmt::format(",imbalance={},capacity={}", s.imbalance, s.capacity) +
+                    (ep_reduces ? "" : kNoReduction));
+  }
   if (s.tp > 1) {
-    texts.push_back(group("tp", s.tp, 1, groups, network) + (s.sequence ? ",sequence=1" : "") +
-                    (s.vocab ? "" : ",vocab=replicated"));
+    texts.push_back(group("tp", s.tp, s.tp_apart, groups, network) + (s.sequence ? ",sequence=1" : "") +
+                    (s.vocab ? "" : ",vocab=replicated") + (s.async ? ",async=1" : "") +
+                    (s.divide_keys ? "" : ",kv=refused"));
   }
   return analysis::parse_uses(texts);
 }

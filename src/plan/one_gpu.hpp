@@ -16,7 +16,10 @@ namespace foretrace::plan {
 struct Shape {
   double batch = 1;  ///< a micro-batch over the traced batch
   int tp = 1, cp = 1, ep = 1;
-  bool sequence = false, vocab = true;
+  std::int64_t tp_apart = 1,
+               cp_apart = 1;  ///< GPUs between neighbours; those that share experts are neighbours in cp and dp
+  bool sequence = false, vocab = true, async = false, divide_keys = true;
+  double imbalance = 1, capacity = 1;
   std::string kind, recompute, gpu;
   auto operator<=>(const Shape&) const = default;
 };
@@ -25,6 +28,7 @@ struct OneGpu {
   Parts parts;
   whatif::Prediction prediction;  ///< of the step with these changes
   hardware::Device device;
+  Ns left_out = 0;       ///< of the step, in no part: its input, waits at its ends
   std::string declined;  ///< why there is nothing of the above
 };
 

@@ -111,13 +111,30 @@ void read_memory(const Model& m, const StepReader& reader, Parts& out) {
   const StepReader::Levels most = reader.levels();
   const double kept = whole(&Part::activation), copies = whole(&Part::copies);
   const double gradients = whole(&Part::parameters) * out.gradient_bytes;
-  out.old_gradients = gradients > 0 ? std::min(1.0, most.behind.before / gradients) : 0;
-  out.last.transient = most.behind.bytes - kept - copies - out.old_gradients * gradients;
+  out.old_gradients = gradients > 0 ? most.early.before / gradients : 0;
+  out.old_transient = most.early.bytes - most.early.before - kept - copies;
+  out.last.transient = most.behind.bytes - most.behind.before - kept - copies;
   out.block.transient = most.back.bytes - most.back.before - most.back.own - (kept - out.last.activation) - copies;
   out.first.transient = most.end.bytes - most.end.before - most.end.own - copies;
 }
 
 }  // namespace
+
+Parts mixed(const Parts& some, const Parts& others, double share) {
+  Parts out = others;
+  const auto average = [&](auto Part::* of) {
+    using Number = std::remove_reference_t<decltype(out.block.*of)>;
+    out.block.*of = static_cast<Number>(share * static_cast<double>(some.block.*of) +
+                                        (1 - share) * static_cast<double>(others.block.*of));
+  };
+  for (const auto of : {&Part::forward, &Part::backward, &Part::weight, &Part::once, &Part::forward_cpu,
+                        &Part::backward_cpu, &Part::weight_cpu, &Part::once_cpu, &Part::exposed}) {
+    average(of);
+  }
+  average(&Part::activation);
+  out.block.transient = std::max(some.block.transient, others.block.transient);
+  return out;
+}
 
 Result<RepeatedBlock> repeated_block(const Model& m) {
   whatif::ListOfBlocks found = main_blocks(m.graph);

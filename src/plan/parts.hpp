@@ -46,9 +46,13 @@ struct Parts {
   double gradient_bytes = 4;                    ///< of an element
   bool memory = false;                          ///< whether the bytes are known
   double parameter_bytes = 0, state_bytes = 0;  ///< of all parameters
-  double old_gradients = 0;                     ///< share of them that the step before leaves until backward begins
-  double other_bytes = 0;                       ///< there all the time, and no parameter or state of one
+  double old_gradients = 0;  ///< share of them that the step before leaves until the forward pass ends
+  double old_transient = 0;  ///< of the last part while they are there
+  double other_bytes = 0;    ///< there all the time, and no parameter or state of one
 };
+
+/// Where `share` of the blocks are those of one step and the others those of another: a block as their average.
+Parts mixed(const Parts& some, const Parts& others, double share);
 
 /// A step and the same with one block more.
 struct Depths {

@@ -17,10 +17,13 @@ namespace {
 
 constexpr int kMostGpus = 1 << 20;    // a guard against typing errors
 constexpr double kMostSamples = 1e9;  // the same
+constexpr std::string_view kUsualOrder = "tp-cp-dp-pp";
 constexpr std::string_view kKeys =
     "tp, pp, cp, ep, dp, fsdp, zero, sequence, vocab, reduce, microbatches, microbatch, global-batch, schedule, "
     "chunks, balance, stages, "
-    "kind, param-dtype, reduce-dtype, master, outputs, recompute";
+    "kind, order, async, kv, imbalance, capacity, reshard, prefetch, cpu_offload, overlap, param-dtype, reduce-dtype, "
+    "master, "
+    "outputs, recompute";
 
 tl::unexpected<Error> wrong(std::string_view key, std::string_view value, std::string_view expected) {
   return fail(ErrorCode::kUsage, fmt::format("{}={}: {} expected", key, value, expected));
@@ -44,6 +47,15 @@ class Reader {
       return choice(key, value, {"0", "1", "2", "3"}, [&](std::size_t i) { plan_.zero = static_cast<int>(i); });
     if (key == "sequence") return choice(key, value, {"0", "1"}, [&](std::size_t i) { plan_.sequence = i == 1; });
     if (key == "reduce") return choice(key, value, {"0", "1"}, [&](std::size_t i) { plan_.reduce = i == 1; });
+    if (key == "overlap") return choice(key, value, {"0", "1"}, [&](std::size_t i) { plan_.overlap = i == 1; });
+    if (key == "async") return choice(key, value, {"0", "1"}, [&](std::size_t i) { plan_.async = i == 1; });
+    if (key == "kv")
+      return choice(key, value, {"refused", "replicated"}, [&](std::size_t i) { plan_.divide_keys = i == 1; });
+    if (key == "reshard") return choice(key, value, {"0", "1"}, [&](std::size_t i) { plan_.reshard = i == 1; });
+    if (key == "cpu_offload") return choice(key, value, {"0", "1"}, [&](std::size_t i) { plan_.cpu_offload = i == 1; });
+    if (key == "prefetch") return count(key, value, plan_.prefetch.emplace());
+    if (key == "imbalance") return factor(key, value, plan_.imbalance);
+    if (key == "capacity") return factor(key, value, plan_.capacity);
     if (key == "master") return choice(key, value, {"none", "fp32"}, [&](std::size_t i) { plan_.master = i == 1; });
     if (key == "outputs")
       return choice(key, value, {"dropped", "kept"}, [&](std::size_t i) { plan_.outputs = i == 1; });
@@ -92,6 +104,11 @@ class Reader {
     if (!(to > 0) || to > kMostSamples) return wrong(key, value, "a number of samples");
     return {};
   }
+  static Status factor(std::string_view key, std::string_view value, double& to) {
+    to = parse_double(value).value_or(0);
+    if (!(to > 0) || to > kMostSamples) return wrong(key, value, "a factor above 0");
+    return {};
+  }
   template <class Set>
   static Status choice(std::string_view key, std::string_view value, const std::vector<std::string_view>& all,
                        Set set) {
@@ -109,7 +126,18 @@ class Reader {
     if (key == "kind") return text(plan_.kind, {"ring", "ulysses", "gather"});
     if (key == "param-dtype") return text(plan_.param_dtype, {"bf16", "fp16", "fp32"});
     if (key == "reduce-dtype") return text(plan_.reduce_dtype, {"fp32", "bf16", "fp16"});
-    if (key == "recompute") return text(plan_.recompute, {"none", "selective", "full"});
+    if (key == "order") {
+      // GPUs of dp and cp hold the same parameters: they are one group of neighbours, too.
+      return text(plan_.order,
+                  {kUsualOrder, "tp-pp-cp-dp", "cp-dp-tp-pp", "cp-dp-pp-tp", "pp-tp-cp-dp", "pp-cp-dp-tp"});
+    }
+    if (key == "recompute") {
+      if (!parse_int64(value)) return text(plan_.recompute, {"none", "selective", "full"});
+      int blocks = 0;
+      FORETRACE_TRY_VOID(count(key, value, blocks));
+      plan_.recompute = fmt::format("{}", blocks);
+      return {};
+    }
     return fail(ErrorCode::kUsage, fmt::format("a plan has no '{}'", key), fmt::format("it has {}", kKeys));
   }
 
@@ -117,6 +145,7 @@ class Reader {
     Plan& p = plan_;
     if (p.recompute == "none") p.recompute.clear();
     if (p.balance == "layers") p.balance.clear();
+    if (p.order == kUsualOrder) p.order.clear();
     if (p.workers() > whatif::kMostWorkers) {
       return fail(ErrorCode::kUsage,
                   fmt::format("{} GPUs are more than the limit of {}", p.workers(), whatif::kMostWorkers));
@@ -126,6 +155,13 @@ class Reader {
                   "experts are divided over GPUs that hold the same parameters otherwise");
     }
     if (p.sequence && p.tp == 1) return fail(ErrorCode::kUsage, "sequence=1 needs tp of 2 or more");
+    if ((p.async || !p.divide_keys) && p.tp == 1)
+      return fail(ErrorCode::kUsage, "async and kv are of tp: give tp of 2 or more");
+    if ((p.imbalance != 1 || p.capacity != 1) && p.ep == 1)
+      return fail(ErrorCode::kUsage, "imbalance and capacity are of ep: give ep of 2 or more");
+    if ((!p.reshard || p.cpu_offload || p.prefetch) && p.zero != 3)
+      return fail(ErrorCode::kUsage,
+                  "reshard, prefetch and cpu_offload are of divided parameters: give zero=3 or fsdp");
     if (!p.kind.empty() && p.cp == 1) return fail(ErrorCode::kUsage, "kind= is of cp: give cp of 2 or more");
     if (p.microbatch && p.microbatches && p.global_batch) {
       const double all = *p.microbatch * *p.microbatches * p.dp;
@@ -163,6 +199,20 @@ class Reader {
 
 }  // namespace
 
+std::int64_t Plan::apart(std::string_view group) const {
+  std::int64_t inside = 1;
+  for (const std::string_view name : split(order.empty() ? kUsualOrder : std::string_view(order), '-')) {
+    if (name == group) break;
+    inside *= name == "tp" ? tp : name == "cp" ? cp : name == "dp" ? dp : pp;
+  }
+  return inside;
+}
+
+std::optional<int> Plan::recomputed_blocks() const {
+  const auto blocks = parse_int64(recompute);
+  return blocks ? std::optional(static_cast<int>(*blocks)) : std::nullopt;
+}
+
 Result<Plan> parse_plan(std::string_view text) {
   Reader reader;
   if (!text.empty()) {
@@ -199,6 +249,14 @@ std::string to_text(const Plan& p) {
   if (p.sequence) parts.emplace_back("sequence=1");
   if (!p.vocab) parts.emplace_back("vocab=replicated");
   if (!p.reduce) parts.emplace_back("reduce=0");
+  if (p.async) parts.emplace_back("async=1");
+  if (!p.divide_keys) parts.emplace_back("kv=refused");
+  if (p.imbalance != 1) parts.push_back(fmt::format("imbalance={:g}", p.imbalance));
+  if (p.capacity != 1) parts.push_back(fmt::format("capacity={:g}", p.capacity));
+  if (!p.reshard) parts.emplace_back("reshard=0");
+  if (p.prefetch) parts.push_back(fmt::format("prefetch={}", *p.prefetch));
+  if (p.cpu_offload) parts.emplace_back("cpu_offload=1");
+  if (p.overlap) parts.push_back(fmt::format("overlap={}", *p.overlap ? 1 : 0));
   if (p.microbatches) parts.push_back(fmt::format("microbatches={}", *p.microbatches));
   if (p.microbatch) parts.push_back(fmt::format("microbatch={:g}", *p.microbatch));
   if (p.global_batch) parts.push_back(fmt::format("global-batch={:g}", *p.global_batch));
@@ -206,6 +264,7 @@ std::string to_text(const Plan& p) {
   if (p.schedule == "interleaved") size("chunks", p.chunks);
   word("balance", p.balance);
   if (!p.stages.empty()) parts.push_back(fmt::format("stages={}", fmt::join(p.stages, "|")));
+  word("order", p.order);
   word("kind", p.kind);
   word("param-dtype", p.param_dtype);
   word("reduce-dtype", p.reduce_dtype);

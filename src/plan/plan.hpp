@@ -38,14 +38,29 @@ struct Plan {
   int chunks = 0;            ///< stages of a GPU; 0: what the schedule needs at least
   std::string balance;       ///< of stages: "time"; empty: equal numbers of blocks
   std::vector<int> stages;   ///< blocks of each stage; empty: by `balance`
+  bool async = false;        ///< tp: sums of the input's gradient run beside the weight's gradient
+  bool divide_keys = true;   ///< tp: key and value heads that do not divide are copied; false: such a model is declined
+  double imbalance = 1;      ///< ep: tokens of the fullest GPU over the mean
+  double capacity = 1;       ///< ep: tokens that each expert takes, as a multiple of the trace's
+  bool reshard = true;       ///< zero=3: parameters are given back behind each forward pass
+  bool cpu_offload = false;  ///< zero=3: parameters and states are in the host's memory
+  std::optional<int> prefetch;  ///< zero=3: units gathered ahead
+  /// Whether reductions run beside the backward pass and, with true, gathers of zero=1 and 2 beside the next forward pass. Nothing:
+  /// reductions do, gathers do not.
+  std::optional<bool> overlap;
   std::string kind;          ///< of cp: ring, ulysses, gather; empty: that what-if's default
   std::string param_dtype;   ///< "bf16": parameters gathered and computed with in that type; empty: as the trace does
   std::string reduce_dtype;  ///< of gradients on the network; empty: as they are
   bool master = false;       ///< gradients, states and a copy of the weights in FP32 beside weights in half precision
   bool outputs = false;      ///< the last stage keeps every micro-batch's output, as torch.distributed.pipelining does
-  std::string recompute;     ///< "full", "selective"; empty or "none": what the trace does
+  std::string order;         ///< of ranks, from neighbours outwards; empty: "tp-cp-dp-pp"
+  std::string recompute;     ///< "full", "selective", a number of blocks; empty or "none": what the trace does
 
   [[nodiscard]] std::int64_t workers() const { return std::int64_t{tp} * pp * cp * dp; }
+  /// How many GPUs neighbours in a group ("tp", "cp", "dp", "pp") are from each other.
+  [[nodiscard]] std::int64_t apart(std::string_view group) const;
+  /// Blocks that are computed again, where `recompute` is a number of them.
+  [[nodiscard]] std::optional<int> recomputed_blocks() const;
   bool operator==(const Plan&) const = default;
 };
 
@@ -97,6 +112,7 @@ struct PlanPrediction {
   Ns exposed_gradients = 0;                ///< reductions of gradients, gathers of parameters
   std::optional<std::int64_t> peak_bytes;  ///< of the fullest GPU
   std::optional<bool> fits;
+  std::optional<double> tokens;  ///< in a step of the whole job
   std::optional<double> mfu, tokens_per_s, samples_per_s;
   std::optional<double> usd_per_million_tokens;
   std::string origin;

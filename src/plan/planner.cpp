@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/decimal.hpp"
 #include "foretrace/analysis/summary.hpp"
 #include "plan/compose.hpp"
 #include "plan/one_gpu.hpp"
@@ -76,14 +77,47 @@ struct Planner::State {
   const OneGpu& of_one_gpu(const Shape& shape) {
     const auto at = known.find(shape);
     if (at != known.end()) return at->second;
-    const Result<std::vector<whatif::Use>> changes = all_changes(shape);
     OneGpu made;
-    if (changes) {
-      made = traced->predict(*changes);
+    if (const Result<OneGpu> done = predict_shape(shape)) {
+      made = *done;
     } else {
-      made.declined = changes.error().message;
+      made.declined = done.error().message;
     }
     return known.emplace(shape, std::move(made)).first->second;
+  }
+
+  [[nodiscard]] Result<OneGpu> predict_shape(const Shape& shape) {
+    if (const auto blocks = parse_int64(shape.recompute)) return some_recomputed(shape, static_cast<int>(*blocks));
+    FORETRACE_TRY(const std::vector<whatif::Use> changes, all_changes(shape));
+    OneGpu out = traced->predict(changes);
+    if (!out.declined.empty()) return fail(ErrorCode::kDeclined, out.declined);
+    const Plan alone;
+    FORETRACE_TRY(const Composition whole, compose(job_of(alone, out, out.parts.blocks, 1, 0), *groups, false));
+    out.left_out = out.prediction.step - real(whole.step);
+    return out;
+  }
+
+  // Blocks that run again and blocks that do not are in all stages alike.
+  Result<OneGpu> some_recomputed(Shape shape, int blocks) {
+    if (blocks > figures.layers) {
+      return fail(ErrorCode::kDeclined, fmt::format("the model has {} blocks, not {}", figures.layers, blocks));
+    }
+    shape.recompute.clear();
+    OneGpu out = of_one_gpu(shape);
+    shape.recompute = "full";
+    const OneGpu& again = of_one_gpu(shape);
+    for (const OneGpu& one : {out, again}) {
+      if (!one.declined.empty()) return fail(ErrorCode::kDeclined, one.declined);
+    }
+    out.parts = mixed(again.parts, out.parts, static_cast<double>(blocks) / figures.layers);
+    return out;
+  }
+
+  // As long as it takes on this machine, where the traced step was measured without the profiler.
+  [[nodiscard]] Ns real(Ns time) const {
+    if (!figures.measured) return time;
+    const double by = static_cast<double>(*figures.measured) / static_cast<double>(figures.unprofiled);
+    return static_cast<Ns>(std::llround(static_cast<double>(time) * by));
   }
 
   [[nodiscard]] Result<std::vector<whatif::Use>> all_changes(const Shape& shape, bool ep_reduces = false) const {
@@ -94,7 +128,23 @@ struct Planner::State {
   }
 
   [[nodiscard]] Shape shape_of(const Plan& p, const Batch& b) const {
-    return {b.share, p.tp, p.cp, p.ep, p.sequence, p.vocab, p.kind, p.recompute, options.gpu};
+    Shape s;
+    s.batch = b.share;
+    s.tp = p.tp;
+    s.cp = p.cp;
+    s.ep = p.ep;
+    s.tp_apart = p.apart("tp");
+    s.cp_apart = p.apart("cp");
+    s.sequence = p.sequence;
+    s.vocab = p.vocab;
+    s.async = p.async;
+    s.divide_keys = p.divide_keys;
+    s.imbalance = p.imbalance;
+    s.capacity = p.capacity;
+    s.kind = p.kind;
+    s.recompute = p.recompute;
+    s.gpu = options.gpu;
+    return s;
   }
 
   // Of a block's parameters, those of experts on this GPU: what dividing the experts took away tells.
@@ -117,7 +167,15 @@ struct Planner::State {
             experts,
             std::max(1.0, one.device.streaming_gbs()),
             m.launches.cpu_per_launch[static_cast<std::size_t>(host::CpuPhase::kBackward)],
-            m.latencies->kernel_gap};
+            m.latencies->kernel_gap,
+            m.cpu_time(m.host.ddp.collective_us, graph::Phase::kForward)};
+  }
+
+  // Whether what-ifs say all of a plan. Over which GPUs gradients are summed differs between experts and all else, which one says for ep alone.
+  [[nodiscard]] bool one_pass(const Plan& plan, const Batch& batch) const {
+    const bool one_sum = plan.ep == 1 || !plan.reduce || experts_alone(plan);
+    return plan.pp == 1 && batch.microbatches == 1 && figures.layers == figures.traced_layers && one_sum &&
+           !plan.overlap;
   }
 
   PlanPrediction predict(const Plan& plan);
@@ -154,8 +212,9 @@ Result<Planner> Planner::make(const analysis::Baseline& baseline, const PlanOpti
   s->groups = std::make_unique<Groups>(std::move(network));
   FORETRACE_TRY(Traced traced, Traced::make(baseline));
   s->traced = std::make_unique<Traced>(std::move(traced));
-  s->today = s->traced->predict({});
-  if (!s->today.declined.empty()) return fail(ErrorCode::kDeclined, s->today.declined);
+  s->figures.unprofiled = baseline.figures.unprofiled;
+  s->figures.measured = baseline.figures.measured;
+  FORETRACE_TRY(s->today, s->predict_shape({}));
   const Parts& parts = s->today.parts;
   for (const work::Work& w : baseline.model.works.rows) s->half_products |= is_product(w) && work::is_half(w.dtype);
 
@@ -168,8 +227,6 @@ Result<Planner> Planner::make(const analysis::Baseline& baseline, const PlanOpti
   f.device = baseline.figures.device;
   f.network = s->groups->network().name;
   f.gpus_per_node = s->groups->network().gpus_per_node;
-  f.unprofiled = baseline.figures.unprofiled;
-  f.measured = baseline.figures.measured;
   f.traced_layers = parts.blocks;
   f.layers = options.layers.value_or(parts.blocks);
   if (summary && summary->batch) {
@@ -211,10 +268,10 @@ Status Planner::State::predict_into(const Plan& plan, PlanPrediction& out) {
   out.origin = one_gpu.prediction.origin;
   const double experts = expert_share(shape, one_gpu);
   FORETRACE_TRY_VOID(with_pipeline(plan, batch, one_gpu, experts, out));
-  // Over which GPUs gradients are summed differs between experts and all else: one what-if says it for ep alone.
-  const bool one_whatif = plan.ep == 1 || !plan.reduce || experts_alone(plan);
-  if (plan.pp == 1 && batch.microbatches == 1 && figures.layers == figures.traced_layers && one_whatif) {
+  if (one_pass(plan, batch)) {
     FORETRACE_TRY_VOID(without_pipeline(plan, shape, out));
+  } else if (plan.cpu_offload || plan.prefetch) {
+    return fail(ErrorCode::kDeclined, "cpu_offload and prefetch are predicted of one micro-batch without stages");
   }
   rates(plan, batch, one_gpu, out);
   return {};
@@ -228,9 +285,13 @@ Result<whatif::Use> Planner::State::workers_of(const Plan& plan) {
     choice.param_dtype = plan.param_dtype;
     choice.reduce_dtype = plan.reduce_dtype;
     if (plan.shard > 0) choice.shard = plan.shard;
+    choice.reshard = plan.reshard;
+    choice.cpu_offload = plan.cpu_offload;
+    choice.prefetch = plan.prefetch;
   }
   FORETRACE_TRY(const whatif::Parallelism how, whatif::make_parallelism(choice));
-  return whatif::parallel_use(how, groups->model(plan.tp), plan.dp * plan.cp, groups->members_in_node(plan.tp));
+  return whatif::parallel_use(how, groups->model(plan.apart("cp")), plan.dp * plan.cp,
+                              groups->members_in_node(plan.apart("cp")));
 }
 
 // One micro-batch through all layers: the step as `whatif` predicts it, with the workers that share its gradients.
@@ -238,13 +299,13 @@ Status Planner::State::without_pipeline(const Plan& plan, const Shape& shape, Pl
   const OneGpu& one_gpu = known.at(shape);
   const std::int64_t replicas = std::int64_t{plan.dp} * plan.cp;
   const whatif::Prediction* p = &one_gpu.prediction;
-  if (plan.reduce && replicas > 1) {
+  if ((plan.reduce && replicas > 1) || plan.recomputed_blocks()) {
     const auto found = together.find(out.text);
     if (found != together.end()) {
       p = &found->second;
     } else {
       FORETRACE_TRY(std::vector<whatif::Use> changes, all_changes(shape, experts_alone(plan)));
-      if (!experts_alone(plan)) {
+      if (plan.reduce && replicas > 1 && !experts_alone(plan)) {
         FORETRACE_TRY(whatif::Use workers, workers_of(plan));
         changes.push_back(std::move(workers));
       }
@@ -270,17 +331,10 @@ Status Planner::State::with_pipeline(const Plan& plan, const Batch& batch, const
   const int layers = figures.layers;
   FORETRACE_TRY(Composition made,
                 compose(job_of(plan, one_gpu, layers, batch.microbatches, experts), *groups, plan.pp > 1));
-  // What the parts leave out of one GPU's step (its input, waits at its ends) stays once in each step.
-  Plan alone;
-  FORETRACE_TRY(const Composition whole, compose(job_of(alone, one_gpu, one_gpu.parts.blocks, 1, 0), *groups, false));
   const whatif::Prediction& p = one_gpu.prediction;
-  const double real =
-      figures.measured ? static_cast<double>(*figures.measured) / static_cast<double>(figures.unprofiled) : 1;
-  const auto times = [&](Ns t) { return static_cast<Ns>(std::llround(static_cast<double>(t) * real)); };
-  const Ns left_out = p.step - times(whole.step);
-  out.step = std::max<Ns>(1, times(made.step) + left_out);
-  out.bubble = times(made.bubble);
-  out.exposed_groups = times(made.exposed_groups);
+  out.step = std::max<Ns>(1, real(made.step) + one_gpu.left_out);
+  out.bubble = real(made.bubble);
+  out.exposed_groups = real(made.exposed_groups);
   out.exposed_stages = made.exposed_stages;
   out.exposed_gradients = made.exposed_gradients;
   out.exposed_communication = out.exposed_groups + out.exposed_stages + out.exposed_gradients;
@@ -308,7 +362,10 @@ void Planner::State::rates(const Plan& plan, const Batch& batch, const OneGpu& o
   const double seconds = static_cast<double>(out.step) / 1e9;
   const double batches = batch.replica * plan.dp;  // traced batches in a step of the job
   if (figures.samples) out.samples_per_s = *figures.samples * batches / seconds;
-  if (figures.tokens) out.tokens_per_s = *figures.tokens * batches / seconds;
+  if (figures.tokens) {
+    out.tokens = *figures.tokens * batches;
+    out.tokens_per_s = *out.tokens / seconds;
+  }
   const Parts& t = today.parts;
   const double flops = (t.first.flops + t.last.flops + figures.layers * t.block.flops) * batches;
   const double peak = one_gpu.device.tflops(half_products ? work::Dtype::kBf16 : work::Dtype::kFp32) * 1e12;

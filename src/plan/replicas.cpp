@@ -14,11 +14,11 @@ Replicas::Replicas(const Plan& plan, Groups& groups, double expert_share)
       replicas_(std::int64_t{plan.dp} * plan.cp),
       shard_(plan.shard > 0 ? plan.shard : replicas_) {}
 
-Replicas::Ranks Replicas::common() const { return {replicas_, shard_, plan_.tp}; }
+Replicas::Ranks Replicas::common() const { return {replicas_, shard_, plan_.apart("cp")}; }
 
 Replicas::Ranks Replicas::experts() const {
   // Neighbours hold different experts; a shard of fewer GPUs than there are sets of experts has each of them once.
-  return {replicas_ / plan_.ep, shard_ / std::gcd(shard_, std::int64_t{plan_.ep}), std::int64_t{plan_.tp} * plan_.ep};
+  return {replicas_ / plan_.ep, shard_ / std::gcd(shard_, std::int64_t{plan_.ep}), plan_.apart("cp") * plan_.ep};
 }
 
 Held Replicas::held(double elements, double block_elements) const {

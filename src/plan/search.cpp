@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "plan/plan.hpp"
 
@@ -16,27 +17,32 @@ std::vector<int> divisors(std::int64_t n, std::int64_t most) {
 
 using Visit = std::function<void(const Plan&)>;
 
-// Schedules of a plan's pipeline.
+// Schedules of a plan's pipeline, and where it is cut.
 void each_schedule(Plan p, int layers, const Visit& visit) {
   visit(p);
   if (p.pp == 1) return;
   p.balance = "time";
   visit(p);
   p.balance.clear();
-  p.schedule = "zb1p";
-  visit(p);
+  for (const char* schedule : {"gpipe", "zb1p", "dualpipe"}) {
+    if (schedule == std::string_view("dualpipe") && p.pp % 2 != 0) continue;
+    p.schedule = schedule;
+    visit(p);
+  }
   p.schedule = "interleaved";
   for (p.chunks = 2; p.chunks <= 4 && p.pp * p.chunks <= layers; p.chunks *= 2) visit(p);
 }
 
 // What is divided over the replicas, micro-batches, recomputation.
 void each_replica(Plan p, const Planner::Figures& f, const Visit& visit) {
-  for (const char* recompute : {"", "full"}) {
+  for (const char* recompute : {"", "selective", "full"}) {
     p.recompute = recompute;
     for (const double microbatch : {1.0, 2.0, 4.0, 8.0}) {
       if (f.samples) p.microbatch = microbatch;
-      for (const int zero : {0, 1, 3}) {
+      for (const int zero : {0, 1, 2, 3}) {
         if (zero > 0 && p.dp * p.cp == 1) continue;
+        // Stages keep gradients over all micro-batches, so that nothing is left to divide before the last.
+        if (zero == 2 && p.pp > 1) continue;
         p.zero = zero;
         each_schedule(p, f.layers, visit);
       }
@@ -45,25 +51,42 @@ void each_replica(Plan p, const Planner::Figures& f, const Visit& visit) {
   }
 }
 
-// Whether this model can be divided so at all: its positions over cp, its experts over ep.
-bool goes(Planner& planner, const char* plan) { return planner.predict(*parse_plan(plan)).declined.empty(); }
+// The kind of cp that is fastest beside this much tensor parallelism, "" for the usual ring; nothing where positions cannot be divided.
+std::optional<std::string> fastest_kind(Planner& planner, int tp, int cp) {
+  std::optional<std::string> best;
+  Ns step = 0;
+  for (const char* kind : {"", "gather", "ulysses"}) {
+    Plan p;
+    p.tp = tp;
+    p.cp = cp;
+    p.kind = kind;
+    const PlanPrediction made = planner.predict(p);
+    if (!made.declined.empty() || (best && made.step >= step)) continue;
+    best = kind;
+    step = made.step;
+  }
+  return best;
+}
 
 // A choice of everything there is to choose, for so many GPUs.
 void each_plan(Planner& planner, std::int64_t gpus, const Visit& visit) {
+  constexpr std::int64_t kMostCp = 4;
   const Planner::Figures& f = planner.figures();
-  const std::int64_t most_cp = goes(planner, "cp=2") ? 4 : 1;
-  const std::int64_t most_ep = goes(planner, "ep=2") ? f.gpus_per_node : 1;
+  const bool experts = planner.predict(*parse_plan("ep=2")).declined.empty();
   // Tensor parallel stays inside a node: its collectives are in every layer.
   for (const int tp : divisors(gpus, f.gpus_per_node)) {
-    for (const int pp : divisors(gpus / tp, f.layers)) {
-      for (const int cp : divisors(gpus / tp / pp, most_cp)) {
+    for (const int cp : divisors(gpus / tp, kMostCp)) {
+      const std::optional<std::string> kind = cp > 1 ? fastest_kind(planner, tp, cp) : "";
+      if (!kind) continue;
+      for (const int pp : divisors(gpus / tp / cp, f.layers)) {
         Plan p;
         p.tp = tp;
         p.pp = pp;
         p.cp = cp;
         p.dp = static_cast<int>(gpus / tp / pp / cp);
         p.sequence = tp > 1;
-        for (const int ep : divisors(p.dp, most_ep)) {
+        p.kind = *kind;
+        for (const int ep : divisors(p.dp, experts ? f.gpus_per_node : 1)) {
           p.ep = ep;
           each_replica(p, f, visit);
         }

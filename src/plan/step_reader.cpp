@@ -91,7 +91,10 @@ StepReader::Levels StepReader::levels() const {
     const auto raise = [&](Level& to) {
       if (now.bytes > to.bytes) to = now;
     };
-    if (i >= behind && i < back) raise(most.behind);
+    if (i >= behind && i < back) {
+      if (now.before > 0 && now.before >= most.early.before) raise(most.early);
+      if (now.bytes - now.before > most.behind.bytes - most.behind.before) most.behind = now;
+    }
     if (i >= back && i < end) raise(most.back);
     if (i >= first_back) raise(most.end);
   }

@@ -47,9 +47,9 @@ class StepReader {
   struct Level {
     double bytes = 0, before = 0, own = 0;
   };
-  /// Behind the blocks, in their backward pass, and then.
+  /// Behind the blocks with all gradients of the step before and without them, in the blocks' backward pass, and then.
   struct Levels {
-    Level behind, back, end;
+    Level early, behind, back, end;
   };
   [[nodiscard]] Levels levels() const;
 

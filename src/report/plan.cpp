@@ -57,10 +57,11 @@ std::string table_of(const PlanReport& r, std::size_t most, const TextStyle& sty
 
 // Where the fastest plan's time goes, and that of one plan asked for.
 std::string details(const PlanPrediction& p, const TextStyle& style) {
-  std::string out =
-      "\n" + text_line(fmt::format("{}: {}", name_of(p),
-                                   plural(static_cast<std::size_t>(p.microbatches), "micro-batch", "micro-batches")),
-                       style, 2);
+  std::string first = fmt::format("{}: {}", name_of(p),
+                                  plural(static_cast<std::size_t>(p.microbatches), "micro-batch", "micro-batches"));
+  if (p.tokens)
+    first += fmt::format(", {} tokens in a step of the job", format_count(static_cast<std::uint64_t>(*p.tokens)));
+  std::string out = "\n" + text_line(first, style, 2);
   out += text_line(fmt::format("communication that nothing hides: inside layers {} ms, between stages {} ms, gradients "
                                "and parameters {} ms",
                                short_ms(p.exposed_groups), short_ms(p.exposed_stages), short_ms(p.exposed_gradients)),
@@ -123,7 +124,7 @@ void write_plan(JsonWriter& json, const PlanPrediction& p) {
   json.member_ms("exposed_comm_ms", p.exposed_communication)
       .member("mfu", p.mfu)
       .member("tokens_per_s", p.tokens_per_s);
-  json.member("samples_per_s", p.samples_per_s).member("global_batch", p.global_batch);
+  json.member("samples_per_s", p.samples_per_s).member("global_batch", p.global_batch).member("tokens", p.tokens);
   json.member("microbatches", p.microbatches).member("usd_per_million_tokens", p.usd_per_million_tokens);
   json.key("exposed").begin_object().member_ms("groups_ms", p.exposed_groups);
   json.member_ms("stages_ms", p.exposed_stages).member_ms("gradients_ms", p.exposed_gradients).end_object();

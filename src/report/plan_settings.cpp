@@ -45,6 +45,8 @@ Result<std::string> torchtitan(const PlanPrediction& p, const Figures& /*of_mode
       "tensor_parallel_degree = {}\npipeline_parallel_degree = {}\ncontext_parallel_degree = {}\n",
       k.dp / shard, shard, k.tp, k.pp, k.cp);
   if (k.ep > 1) out += fmt::format("expert_parallel_degree = {}\n", k.ep);
+  if (!k.order.empty()) return has_no("torchtitan", "order=" + k.order);
+  if (!k.reshard) out += "fsdp_reshard_after_forward = \"never\"\n";
   const std::optional<double> microbatch = microbatch_of(p);
   if (k.pp > 1) {
     const std::string_view schedule = k.schedule == "gpipe"         ? "GPipe"
@@ -61,7 +63,9 @@ Result<std::string> torchtitan(const PlanPrediction& p, const Figures& /*of_mode
     const double local = k.pp > 1 ? *p.global_batch / k.dp : *microbatch;
     out += fmt::format("\n[training]\nlocal_batch_size = {:g}\nglobal_batch_size = {:g}\n", local, *p.global_batch);
     if (k.param_dtype == "bf16") out += "mixed_precision_param = \"bfloat16\"\n";
+    if (k.cpu_offload) out += "enable_cpu_offload = true\n";
   }
+  if (k.recomputed_blocks()) return has_no("torchtitan", "some blocks that are computed again");
   const std::string_view recompute = k.recompute.empty() ? "none" : std::string_view(k.recompute);
   return out + fmt::format("\n[activation_checkpoint]\nmode = \"{}\"\n", recompute);
 }
@@ -80,7 +84,13 @@ Result<std::string> megatron(const PlanPrediction& p, const Figures& of_model) {
     out += "L\n";
   }
   if (k.sequence) out += "--sequence-parallel\n";
+  if (!k.order.empty()) {
+    if (k.order != "tp-pp-cp-dp" || k.cp > 1) return has_no("Megatron-LM", "order=" + k.order);
+    out += "--use-tp-pp-dp-mapping\n";
+  }
   if (k.zero == 1) out += "--use-distributed-optimizer\n";
+  if (k.zero < 2 && k.dp * k.cp > 1 && k.overlap != false) out += "--overlap-grad-reduce\n";
+  if (k.zero == 1 && k.overlap == true) out += "--overlap-param-gather\n";
   if (k.zero == 3) out += "--use-torch-fsdp2\n";
   if (k.schedule == "interleaved") {
     const int stages = k.pp * std::max(1, k.chunks);
@@ -94,6 +104,11 @@ Result<std::string> megatron(const PlanPrediction& p, const Figures& of_model) {
   if (k.recompute == "full")
     out += "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n";
   if (k.recompute == "selective") out += "--recompute-granularity selective\n";
+  if (const std::optional<int> blocks = k.recomputed_blocks()) {
+    if (*blocks % k.pp != 0) return has_no("Megatron-LM", "stages that compute unequal numbers of blocks again");
+    out += fmt::format("--recompute-granularity full\n--recompute-method block\n--recompute-num-layers {}\n",
+                       *blocks / k.pp);
+  }
   return out;
 }
 
@@ -101,6 +116,7 @@ Result<std::string> deepspeed(const PlanPrediction& p, const Figures& /*of_model
   const Plan& k = p.plan;
   if (k.pp > 1 || k.cp > 1 || k.ep > 1)
     return has_no("DeepSpeed's configuration", "pp, cp and ep: these are in the program");
+  if (!k.order.empty()) return has_no("DeepSpeed's configuration", "order=" + k.order);
   const std::optional<double> microbatch = microbatch_of(p);
   return json_text([&](JsonWriter& json) {
     json.begin_object();
@@ -109,7 +125,14 @@ Result<std::string> deepspeed(const PlanPrediction& p, const Figures& /*of_model
       json.member("train_micro_batch_size_per_gpu", static_cast<std::int64_t>(*microbatch));
     }
     json.member("gradient_accumulation_steps", p.microbatches);
-    json.key("zero_optimization").begin_object().member("stage", k.zero).end_object();
+    json.key("zero_optimization").begin_object().member("stage", k.zero);
+    if (k.zero > 0 && k.overlap) json.member("overlap_comm", *k.overlap);
+    if (k.cpu_offload) {
+      for (const char* part : {"offload_param", "offload_optimizer"}) {
+        json.key(part).begin_object().member("device", "cpu").end_object();
+      }
+    }
+    json.end_object();
     json.key("bf16").begin_object().member("enabled", k.param_dtype == "bf16" || k.master).end_object();
     if (k.tp > 1) json.key("tensor_parallel").begin_object().member("autotp_size", k.tp).end_object();
     json.end_object();
@@ -119,6 +142,7 @@ Result<std::string> deepspeed(const PlanPrediction& p, const Figures& /*of_model
 Result<std::string> accelerate(const PlanPrediction& p, const Figures& of_model) {
   const Plan& k = p.plan;
   if (k.pp > 1 || k.ep > 1) return has_no("accelerate", "pp and ep");
+  if (!k.order.empty()) return has_no("accelerate", "order=" + k.order);
   if (k.zero == 1 || k.zero == 2) return has_no("accelerate", fmt::format("zero={} without DeepSpeed", k.zero));
   const auto machines = std::max<std::int64_t>(1, p.workers / std::max(1, of_model.gpus_per_node));
   std::string out =
@@ -127,7 +151,8 @@ Result<std::string> accelerate(const PlanPrediction& p, const Figures& of_model)
   if (k.param_dtype == "bf16") out += "mixed_precision: bf16\n";
   out += fmt::format("gradient_accumulation_steps: {}\n", p.microbatches);
   if (k.zero == 3) {
-    out += "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n";
+    out += fmt::format("fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: {}\n", k.reshard);
+    if (k.cpu_offload) out += "  fsdp_offload_params: true\n";
     if (k.recompute == "full") out += "  fsdp_activation_checkpointing: true\n";
   }
   if (k.tp > 1 || k.cp > 1 || k.shard > 0) {

@@ -43,7 +43,9 @@ TEST(Plan, TextIsReadAndWrittenBack) {
        {"", "tp=2,pp=4,dp=8,zero=1,sequence=1,microbatches=16", "pp=4,schedule=interleaved,chunks=2", "cp=2,kind=ring",
         "ep=8,dp=8,reduce=0", "tp=2,vocab=replicated,recompute=full", "dp=16,fsdp=8,param-dtype=bf16,reduce-dtype=fp32",
         "pp=2,microbatch=1,global-batch=64,schedule=zb1p,master=fp32,outputs=kept", "pp=4,stages=9|8|8|7",
-        "pp=4,balance=time"}) {
+        "pp=4,balance=time", "tp=2,async=1,kv=refused", "ep=4,dp=4,imbalance=1.5,capacity=1.25",
+        "dp=4,zero=1,overlap=1", "dp=8,fsdp=4,reshard=0,prefetch=2,cpu_offload=1", "dp=2,overlap=0", "recompute=6",
+        "tp=2,pp=2,dp=2,order=tp-pp-cp-dp"}) {
     const auto plan = plan::parse_plan(text);
     ASSERT_TRUE(plan) << text << ": " << plan.error().to_string();
     EXPECT_EQ(*plan::parse_plan(plan::to_text(*plan)), *plan) << text;
@@ -76,6 +78,12 @@ TEST(Plan, WhatIsWrongByItselfIsRefused) {
   EXPECT_THAT(why("pp=2,stages=5|0"), HasSubstr("whole number"));
   EXPECT_THAT(why("pp=2,stages=5|3,balance=time"), HasSubstr("one of them"));
   EXPECT_THAT(why("balance=time"), HasSubstr("pp of 2"));
+  EXPECT_THAT(why("order=tp-dp"), HasSubstr("tp-cp-dp-pp or"));
+  EXPECT_THAT(why("async=1"), HasSubstr("tp of 2"));
+  EXPECT_THAT(why("imbalance=2"), HasSubstr("ep of 2"));
+  EXPECT_THAT(why("reshard=0,dp=2"), HasSubstr("zero=3"));
+  EXPECT_THAT(why("recompute=0"), HasSubstr("whole number"));
+  EXPECT_THAT(why("recompute=some"), HasSubstr("none or selective or full"));
 }
 
 TEST(Plan, OfOnesIsTheStep) {
@@ -95,6 +103,9 @@ TEST(Plan, OfOneShardingIsItsWhatIf) {
   };
   EXPECT_EQ(predicted_plan(planner, "tp=2,vocab=replicated").step, step("tp:size=2,fabric=DGX-H100,vocab=replicated"));
   EXPECT_EQ(predicted_plan(planner, "dp=4").step, step("ddp:workers=4,fabric=DGX-H100"));
+  EXPECT_EQ(predicted_plan(planner, "recompute=5").step, step("checkpoint:blocks=5"));
+  EXPECT_EQ(predicted_plan(planner, "tp=2,async=1").step, step("tp:size=2,fabric=DGX-H100,async=1"));
+  EXPECT_EQ(predicted_plan(planner, "fsdp=4,reshard=0").step, step("fsdp:workers=4,fabric=DGX-H100,reshard=0"));
   EXPECT_EQ(predicted_plan(planner, "cp=4,reduce=0").step, step("cp:size=4,fabric=DGX-H100,reduce=0"));
 
   plan::Planner mixtral = planner_of(step_at(kMixtral));
@@ -103,6 +114,8 @@ TEST(Plan, OfOneShardingIsItsWhatIf) {
   };
   EXPECT_EQ(predicted_plan(mixtral, "ep=4").step, experts("ep:size=4,fabric=DGX-H100"));
   EXPECT_EQ(predicted_plan(mixtral, "ep=4,reduce=0").step, experts("ep:size=4,fabric=DGX-H100,reduce=0"));
+  EXPECT_EQ(predicted_plan(mixtral, "ep=4,reduce=0,imbalance=1.5,capacity=1.25").step,
+            experts("ep:size=4,fabric=DGX-H100,reduce=0,imbalance=1.5,capacity=1.25"));
 }
 
 // Summing gradients is work of a step, whatever its number of micro-batches.
@@ -122,6 +135,57 @@ TEST(Plan, GradientsAreSummedOnceInAStep) {
   const Ns few = summing(mixtral, experts + "16");
   EXPECT_GT(few, 0);
   EXPECT_LT(summing(mixtral, experts + "256"), 2 * few);
+}
+
+// Who has neighbours in its node: with stages inside, sends stay on NVLink and gradients leave the node.
+TEST(Plan, TheOrderOfRanksDecidesWhichGroupsLeaveTheNode) {
+  const plan::Plan usual = *plan::parse_plan("tp=2,pp=4,cp=2,dp=8");
+  EXPECT_EQ(usual.apart("tp"), 1);
+  EXPECT_EQ(usual.apart("cp"), 2);
+  EXPECT_EQ(usual.apart("dp"), 4);
+  EXPECT_EQ(usual.apart("pp"), 32);
+  const plan::Plan stages_inside = *plan::parse_plan("tp=2,pp=4,cp=2,dp=8,order=tp-pp-cp-dp");
+  EXPECT_EQ(stages_inside.apart("pp"), 2);
+  EXPECT_EQ(stages_inside.apart("cp"), 8);
+  plan::Planner planner = planner_of(step_at("data/h200-decoders/llama8b@1x4096.json.gz"));
+  const std::string text = "tp=2,pp=4,dp=8,microbatch=1,global-batch=64";
+  const plan::PlanPrediction a = predicted_plan(planner, text);
+  const plan::PlanPrediction b = predicted_plan(planner, text + ",order=tp-pp-cp-dp");
+  EXPECT_LT(b.exposed_stages, a.exposed_stages);
+  EXPECT_GT(b.exposed_gradients, a.exposed_gradients);
+  const plan::PlanPrediction c = predicted_plan(planner, text + ",order=pp-cp-dp-tp");
+  EXPECT_GT(c.exposed_groups, a.exposed_groups);
+}
+
+// What runs beside work is never slower than what waits, and a longer chain of recomputed blocks is slower and smaller.
+TEST(Plan, OverlapAndRecomputationAreOrdered) {
+  plan::Planner planner =
+      planner_of(step_at("data/h200-decoders/llama8b@1x4096.json.gz"), {.network = {.fabric = "400GbE"}});
+  const std::string zero1 = "pp=2,dp=4,zero=1,microbatch=1,global-batch=16";
+  const plan::PlanPrediction none = predicted_plan(planner, zero1 + ",overlap=0");
+  const plan::PlanPrediction reductions = predicted_plan(planner, zero1);
+  const plan::PlanPrediction all = predicted_plan(planner, zero1 + ",overlap=1");
+  EXPECT_GT(none.step, reductions.step);
+  EXPECT_GT(reductions.step, all.step);
+  EXPECT_GT(reductions.exposed_gradients, all.exposed_gradients);
+
+  const std::string pipeline = "pp=2,dp=2,microbatch=1,global-batch=8";
+  plan::PlanPrediction before = predicted_plan(planner, pipeline);
+  for (const char* const blocks : {"2", "4", "8"}) {
+    const plan::PlanPrediction more = predicted_plan(planner, pipeline + ",recompute=" + blocks);
+    EXPECT_GT(more.step, before.step) << blocks;
+    EXPECT_LT(more.ranks[0].activation_bytes, before.ranks[0].activation_bytes) << blocks;
+    before = more;
+  }
+  const Ns full = predicted_plan(planner, pipeline + ",recompute=full").step;
+  EXPECT_NEAR(static_cast<double>(before.step), static_cast<double>(full), 0.01 * static_cast<double>(full));
+  EXPECT_THAT(planner.predict(*plan::parse_plan("recompute=9")).declined, HasSubstr("has 8 blocks, not 9"));
+
+  const std::string sharded = "pp=2,dp=4,zero=3,microbatch=1,global-batch=16";
+  const plan::PlanPrediction kept = predicted_plan(planner, sharded + ",reshard=0");
+  EXPECT_LT(kept.step, predicted_plan(planner, sharded).step);
+  EXPECT_GT(*kept.peak_bytes, *predicted_plan(planner, sharded).peak_bytes);
+  EXPECT_THAT(planner.predict(*plan::parse_plan(sharded + ",cpu_offload=1")).declined, HasSubstr("without stages"));
 }
 
 // Whatever the groups are, GPUs in the middle of a pipeline have the same blocks and so the same work.
@@ -206,7 +270,7 @@ std::string decoder(const std::string& name) { return "data/h200-decoders/" + na
 TEST(Plan, DeeperModelsAreThoseOfTheWhatIf) {
   for (const char* const name : kDecoders) {
     const analysis::Baseline& step = step_at(decoder(name));
-    for (const int layers : {12, 16}) {
+    for (const int layers : {12, 16, 40}) {
       plan::Planner planner = planner_of(step, {.network = {.fabric = "DGX-H100"}, .layers = layers});
       const plan::PlanPrediction p = predicted_plan(planner, "dp=1");
       const whatif::Prediction deeper =
@@ -277,6 +341,24 @@ TEST(Plan, BubblesOfEqualStagesAreThoseOfTheClosedForm) {
   EXPECT_EQ(bubble("pp=4,microbatches=8,schedule=gpipe"), 3 * 2 * 3000);
   EXPECT_EQ(bubble("pp=4,microbatches=8,schedule=interleaved"), 3 * 3000);
   EXPECT_EQ(bubble("pp=4,microbatches=8,schedule=zb1p"), 3 * 2 * 1000);
+}
+
+// A rank calls what it sends and what it receives, which counts where its CPU decides.
+TEST(Plan, MessagesBetweenStagesTakeCpuTime) {
+  plan::Parts parts;
+  parts.block = {.forward = 100, .backward = 200, .forward_cpu = 1000, .backward_cpu = 1000};
+  parts.blocks = 4;
+  plan::Groups groups = free_groups();
+  const auto step = [&](const std::string& text, Ns call) {
+    const plan::Plan plan = *plan::parse_plan(text);
+    plan::Job job{plan, parts, 4, 4};
+    job.call = call;
+    return plan::compose(job, groups, false)->step;
+  };
+  EXPECT_GE(step("pp=2,microbatches=4", 500), step("pp=2,microbatches=4", 0) + 4 * 2 * 500);  // one each way
+  EXPECT_GE(step("pp=2,microbatches=4,schedule=interleaved", 500),
+            step("pp=2,microbatches=4,schedule=interleaved", 0) + 4 * 6 * 500);
+  EXPECT_EQ(step("microbatches=4", 500), step("microbatches=4", 0));
 }
 
 TEST(Plan, StagesAreCutByLayersByTimeOrAsAsked) {
