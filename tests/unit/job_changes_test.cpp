@@ -159,6 +159,11 @@ TEST(JobChanges, TheSearchTriesWhatOnlyAJobHas) {
   ASSERT_TRUE(of_data_parallel) << of_data_parallel.error().to_string();
   EXPECT_GT(of_data_parallel->evaluations, 5U);  // sizes of buckets and half precision
   EXPECT_THAT(of_data_parallel->declined, IsEmpty());
+
+  // What tensor parallelism reduces are no gradients: nothing of all that is tried.
+  const auto of_tensor_parallel = search::optimize(recorded("gptB.inside.tp").today, options);
+  ASSERT_TRUE(of_tensor_parallel) << of_tensor_parallel.error().to_string();
+  EXPECT_THAT(of_tensor_parallel->declined, IsEmpty());
 }
 
 // Tensor parallel 2 × data parallel 2. In every other layer the first rank of a pair is late, in the others the second.

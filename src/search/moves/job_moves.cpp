@@ -7,6 +7,7 @@
 
 #include "search/moves/strategy_move.hpp"
 #include "whatif/job/job_models.hpp"
+#include "whatif/job/reductions.hpp"
 #include "whatif/job/reschedule.hpp"
 #include "whatif/model/step_facts.hpp"
 
@@ -59,6 +60,12 @@ void pipeline(const StrategyView& v, std::vector<Strategy>& out) {
   if (!now.empty()) out.push_back(with(v.strategy, "pipeline", {}));
 }
 
+// All-reduces of activations, as tensor parallelism has them, are in no buckets.
+bool reduces_gradients(const whatif::Model& rank) {
+  const Result<whatif::Gradients> gradients = whatif::find_gradients(rank);
+  return gradients && whatif::each_gradient_once(whatif::reductions_of(rank), *gradients);
+}
+
 void balance(const StrategyView& v, std::vector<Strategy>& out) {
   if (!v.job.stages) return;
   const bool already = !use_in(v.strategy, "stage-balance").empty();
@@ -74,7 +81,7 @@ JobTraits job_traits(const whatif::Model& model) {
   out.reduces_gradients = true;
   for (const auto& rank : job.ranks) {
     const auto has = whatif::step_facts(*rank);
-    out.reduces_gradients = out.reduces_gradients && has->workers > 1 && has->reductions > 0 && !has->sharded;
+    out.reduces_gradients = out.reduces_gradients && reduces_gradients(*rank);
     out.half_gradients = out.half_gradients || has->half_gradients;
   }
   const std::vector<std::uint32_t>& stage = job.ties->stage;
