@@ -87,7 +87,7 @@ double remaining_share(Ns own, double modules, double traced_speed, const HostCo
 double remaining_share(Ns own, std::size_t phase, const PhaseCounts& counts, double traced_speed,
                        const HostCosts& host) {
   const double by_time = remaining_share(own, counts.modules(phase, host), traced_speed, host);
-  return std::min(1.0, by_time * counts.correction(phase, by_time * static_cast<double>(own), host));
+  return by_time * counts.correction(phase, by_time * static_cast<double>(own), host);
 }
 
 bool has_collectives(const Graph& g) {

@@ -128,7 +128,7 @@ CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
   const PhaseCounts counts = count_phases(g);
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     if (sum.own[p] <= 0) continue;
-    f.phase[p] = remaining_share(sum.own[p], p, counts, f.profiler[p], prior.host);
+    f.phase[p] = std::min(1.0, remaining_share(sum.own[p], p, counts, f.profiler[p], prior.host));
     if (!prior.timed_share[p]) continue;
     const auto other = static_cast<double>(sum.other[p]);
     const double all = *prior.timed_share[p] * (static_cast<double>(sum.time[p]) + other);
