@@ -6,7 +6,7 @@ from statistics import mean
 # Nothing to measure: the answer is the definition.
 BY_DEFINITION = {"duration", "cpu", "bandwidth"}
 # Steps of several workers have their own tool and page: tools/scale_accuracy.py, docs/internals/scale.md.
-IN_SCALE = {"ddp", "bucket", "fsdp", "compress-gradients", "blueconnect", "ps", "horovod", "zero1", "zero2", "zero3"}
+IN_SCALE = {"ddp", "bucket", "fsdp", "compress-gradients", "blueconnect", "ps", "horovod", "p3", "zero1", "zero2", "zero3"}
 
 
 def aligned(head: list[str], rows: list[list[str]]) -> list[str]:
