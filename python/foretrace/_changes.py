@@ -340,13 +340,15 @@ def offload(*, prefetch: bool | None = None) -> str:
 
 def p3(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
        gpus_per_node: float | None = None, slow_worker: float | None = None, ring_steps: bool | None = None, servers: float | None = None,
-       slice_mb: float | None = None, send_us: float | None = None, priorities: bool | None = None,
+       slice_mb: float | None = None, send_us: float | None = None, sender: Literal["thread", "training"] | None = None,
+       priorities: bool | None = None,
        compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Parameter servers with slices and priorities: what the next forward pass needs first is sent first.
 
     servers: parameter servers on machines of their own; 0: one beside each worker (default 0)
     slice_mb: what is sent at once, MiB (default 4)
     send_us: CPU time of sending a slice (default 25)
+    sender: who sends slices: a thread of its own, or the one that trains, between its launches (default thread)
     priorities: off: whole gradients, first come, first served (default on)
     workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, compress: as for ddp
     """

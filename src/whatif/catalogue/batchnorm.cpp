@@ -30,11 +30,36 @@ constexpr double kKernelsForward = 3, kKernelsBackward = 4;
 // and both running figures, backward a gradient.
 constexpr double kLaunches = 3, kTensorsForward = 5, kTensorsBackward = 1;
 
+std::string_view operation_of(const Model& m, const Row& r) {
+  const Work& w = m.works[r.work];
+  return w.op.valid() ? m.trace->strings[w.op] : std::string_view();
+}
+
 // An activation that is computed again from the norm's input: its gradient needs nothing else.
 bool is_activation(const Model& m, const Row& r) {
-  const Work& w = m.works[r.work];
-  const std::string_view op = w.op.valid() ? m.trace->strings[w.op] : std::string_view();
-  return contains_any(op, {"relu", "clamp_min", "threshold_backward", "hardswish"});
+  return contains_any(operation_of(m, r), {"relu", "clamp_min", "threshold_backward", "hardswish"});
+}
+
+bool is_activation_of(const Model& m, const Row& activation, const Row& norm) {
+  return activation.phase == norm.phase && is_activation(m, activation) &&
+         m.works[activation.work].elements == m.works[norm.work].elements;
+}
+
+// What the restructured norm at this place of the rows does besides, the activation last: behind it forward, in front of it backward.
+// Forward a copy may stand between them, which autograd keeps of the input of an activation in place. Empty: there is no activation.
+std::vector<const Row*> done_with_norm(const Model& m, const std::vector<Row>& rows, std::size_t norm) {
+  if (rows[norm].phase == Phase::kBackward) {
+    if (norm == 0 || !is_activation_of(m, rows[norm - 1], rows[norm])) return {};
+    return {&rows[norm - 1]};
+  }
+  std::vector<const Row*> found;
+  for (std::size_t i = norm + 1; i < rows.size() && found.size() < 2; ++i) {
+    found.push_back(&rows[i]);
+    if (is_activation_of(m, rows[i], rows[norm])) return found;
+    if (rows[i].phase != rows[norm].phase || !contains_any(operation_of(m, rows[i]), {"aten::clone", "aten::copy_"}))
+      break;
+  }
+  return {};
 }
 
 // An activation that is computed again keeps nothing: its result waits for the backward pass only where a reader keeps it, and the copy
@@ -84,18 +109,13 @@ Status apply_batchnorm(Model& m, Draft& draft, const Parameters& parameters) {
     const Row& r = rows[i];
     const Work work = m.works[r.work];
     if (work.family != Family::kBatchNorm || work.elements <= 0) continue;
-    // The activation runs behind the norm, and its gradient in front of the norm's.
     const bool backward = r.phase == Phase::kBackward;
-    const bool has_neighbour = backward ? i > 0 : i + 1 < rows.size();
-    const Row* activation = has_neighbour ? &rows[backward ? i - 1 : i + 1] : nullptr;
-    if (activation == nullptr || activation->phase != r.phase || !is_activation(m, *activation) ||
-        m.works[activation->work].elements != work.elements || (backward && !gradients.contains(&r))) {
-      continue;
-    }
+    const std::vector<const Row*> besides = done_with_norm(m, rows, i);
+    if (besides.empty() || (backward && !gradients.contains(&r))) continue;
     if (const auto own = parts.find(flow->unit_of(work.op_event)); !backward && own != parts.end())
       gradients.insert(own->second.backward.begin(), own->second.backward.end());
-    gone.insert(gone.end(), activation->tasks.begin(), activation->tasks.end());
-    if (const std::uint32_t event = m.works[activation->work].op_event; !backward && event != kNone)
+    for (const Row* row : besides) gone.insert(gone.end(), row->tasks.begin(), row->tasks.end());
+    if (const std::uint32_t event = m.works[besides.back()->work].op_event; !backward && event != kNone)
       activations.insert(flow->unit_of(event));
     const double bytes = static_cast<double>(work.elements) * static_cast<double>(bytes_of(work.dtype));
     const double time =
