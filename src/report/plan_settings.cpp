@@ -35,7 +35,14 @@ std::optional<double> microbatch_of(const PlanPrediction& p) {
   return *p.global_batch / p.plan.dp / p.microbatches;
 }
 
-Result<std::string> torchtitan(const PlanPrediction& p, const Figures& /*of_model*/) {
+// Schedules of torch.distributed.pipelining. Its zero-bubble schedules take several stages on a GPU and refuse a single one.
+std::string_view torch_schedule(const Plan& k) {
+  if (k.schedule == "gpipe") return "GPipe";
+  if (k.schedule == "1f1b") return "1F1B";
+  return k.schedule == "interleaved" ? "Interleaved1F1B" : "";
+}
+
+Result<std::string> torchtitan(const PlanPrediction& p, const Figures& of_model) {
   const Plan& k = p.plan;
   if (k.zero == 1 || k.zero == 2)
     return has_no("torchtitan", fmt::format("zero={}: it shards fully or not at all", k.zero));
@@ -49,14 +56,17 @@ Result<std::string> torchtitan(const PlanPrediction& p, const Figures& /*of_mode
   if (!k.reshard) out += "fsdp_reshard_after_forward = \"never\"\n";
   const std::optional<double> microbatch = microbatch_of(p);
   if (k.pp > 1) {
-    const std::string_view schedule = k.schedule == "gpipe"         ? "GPipe"
-                                      : k.schedule == "interleaved" ? "Interleaved1F1B"
-                                      : k.schedule == "zb1p"        ? "InterleavedZeroBubble"
-                                      : k.schedule == "1f1b"        ? "1F1B"
-                                                                    : "";
+    const std::string_view schedule = torch_schedule(k);
     if (schedule.empty()) return has_no("torchtitan", "schedule=" + k.schedule);
     if (!k.stages.empty() || !k.balance.empty()) return has_no("torchtitan", "the blocks of each stage");
     out += fmt::format("pipeline_parallel_schedule = \"{}\"\n", schedule);
+    const int stages = k.pp * std::max(1, k.chunks);
+    if (of_model.layers % stages != 0) return has_no("torchtitan", "stages of unequal numbers of layers");
+    // Embedding and head count as layers there unless told otherwise.
+    out += fmt::format(
+        "pipeline_parallel_layers_per_stage = {}\npipeline_parallel_first_stage_less_layers = 0\n"
+        "pipeline_parallel_last_stage_less_layers = 0\n",
+        of_model.layers / stages);
     if (microbatch) out += fmt::format("pipeline_parallel_microbatch_size = {:g}\n", *microbatch);
   }
   if (microbatch) {
@@ -101,6 +111,7 @@ Result<std::string> megatron(const PlanPrediction& p, const Figures& of_model) {
   if (const auto microbatch = microbatch_of(p)) {
     out += fmt::format("--micro-batch-size {:g}\n--global-batch-size {:g}\n", *microbatch, *p.global_batch);
   }
+  if (k.param_dtype == "bf16" || k.master) out += "--bf16\n";
   if (k.recompute == "full")
     out += "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n";
   if (k.recompute == "selective") out += "--recompute-granularity selective\n";
@@ -149,7 +160,8 @@ Result<std::string> accelerate(const PlanPrediction& p, const Figures& of_model)
       fmt::format("compute_environment: LOCAL_MACHINE\ndistributed_type: {}\nnum_machines: {}\nnum_processes: {}\n",
                   k.zero == 3 ? "FSDP" : "MULTI_GPU", machines, p.workers);
   if (k.param_dtype == "bf16") out += "mixed_precision: bf16\n";
-  out += fmt::format("gradient_accumulation_steps: {}\n", p.microbatches);
+  // Its file has no such setting: the program passes it.
+  if (p.microbatches > 1) out += fmt::format("# Accelerator(gradient_accumulation_steps={})\n", p.microbatches);
   if (k.zero == 3) {
     out += fmt::format("fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: {}\n", k.reshard);
     if (k.cpu_offload) out += "  fsdp_offload_params: true\n";
