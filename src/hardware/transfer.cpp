@@ -46,6 +46,20 @@ double product_sigma(const Work& work, ProductKind kind, bool known, const Produ
   return known ? there.spread_known : there.spread_new;
 }
 
+// Tensor cores load 16 bytes at a time: products whose rows are not whole multiples of that run in other kernels, on every GPU. How much longer those
+// take than the same product filled up is what the tables of measured products say.
+double misaligned(const Work& work, const Tables& tables, const Device& d) {
+  const auto* gemm = std::get_if<work::Gemm>(&work.kind);
+  if (gemm == nullptr || product_of(work, d).dtype == Dtype::kFp32) return 1;
+  const std::int64_t together = 16 / work::bytes_of(work.dtype);
+  if (gemm->alignment() >= together) return 1;
+  const auto filled = [&](std::int64_t side) { return (side + together - 1) / together * together; };
+  const Work whole = gemm_work(gemm->batch, filled(gemm->m), filled(gemm->n), filled(gemm->k), work.dtype);
+  const Device& measured = measured_device(d);
+  const Cost as_is = predict(work, measured, tables), aligned = predict(whole, measured, tables);
+  return as_is.known && aligned.known ? std::max(1.0, as_is.ns / aligned.ns) : 1;
+}
+
 // The law of the work's kind, without copies into another layout. A convolution of a step reads what a norm or an activation just wrote.
 double law_us(const Work& work, const TransferContext& context, const Device& d) {
   const Tables& tables = context.parameters();
@@ -96,9 +110,15 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   const TransferWeights& weights = tables.products();
   const Product here = product_of(work, from);
   const Product there = product_of(work, to);
-  const double before = law_us(work, context, from) * 1e3;
-  const double after = law_us(work, context, to) * 1e3;
+  double before = law_us(work, context, from) * 1e3;
+  double after = law_us(work, context, to) * 1e3;
   if (!(before > 0) || !(after > 0)) return {};
+  // As far as its time shows it; and without tensor cores where that is faster, for those kernels load single elements.
+  const double odd = std::clamp(measured_ns / before, 1.0, misaligned(work, tables, from));
+  if (odd > 1 && there.dtype != Dtype::kFp32) {
+    before *= odd;
+    after = std::max(after, std::min(odd * after, law_us(with_dtype(work, Dtype::kFp32), context, to) * 1e3));
+  }
   const bool known_there = weights.knows(fitted_kind(there), to);
   const ProductWeights& target = weights.of(fitted_kind(there), to);
   Cost cost = known(after, product_sigma(work, there.kind, known_there, target), Origin::kModelled);

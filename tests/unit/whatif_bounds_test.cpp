@@ -206,7 +206,7 @@ TEST(BandsOfSteps, OneStepIsNeverQuiet) {
 TEST(BandsOfSteps, WhatNobodyValidatedIsLessSure) {
   const trace::Trace trace = resnet();
   EXPECT_TRUE(says(analysis::predict(baseline_of(trace), {all_kernels(0.9)}), "no measured step checked this change"));
-  EXPECT_TRUE(says(predicted(trace, "cpu:x=2"), "no measured step checked this change"));
+  EXPECT_TRUE(says(predicted(trace, "half"), "no measured step checked this change"));
   EXPECT_FALSE(says(predicted(trace, "fused-optimizer"), "no measured step checked this change"));
 }
 
