@@ -9,7 +9,7 @@ import sys
 import foretrace
 import pytest
 from foretrace import _core, _whatifs
-from helpers import EXAMPLE
+from helpers import EXAMPLE, ROOT
 
 SCHEMES = ("ddp", "fsdp", "zero1", "zero2", "zero3", "ps", "p3", "blueconnect", "horovod")
 FABRICS = ("DGX-H100", "10GbE", "NDR")
@@ -66,8 +66,8 @@ def test_a_stack_on_workers_and_on_another_gpu(step):
 STACKS = (("tf32", "gpu:to=V100-SXM2-16GB"), ("tf32", "gpu:to=A100-SXM4-80GB"), ("amp:dtype=bf16", "ddp:workers=8,fabric=100GbE"))
 
 
-def answered(capfd, *words):
-    status = _core.run([words[0], str(EXAMPLE), *words[1:], "--json"])
+def answered(capfd, *words, trace=EXAMPLE):
+    status = _core.run([words[0], str(trace), *words[1:], "--json"])
     return status, json.loads(capfd.readouterr().out)
 
 
@@ -75,22 +75,50 @@ def in_ns(shown):
     return tuple(round(shown[key] * 1e6) for key in ("ms", "low_ms", "high_ms"))
 
 
-def test_the_catalogue_on_the_command_line_and_from_python(step, capfd):
+@pytest.fixture(scope="module")
+def catalogue():
+    """Each what-if with the parameters it needs."""
     required = {"to": "A100-SXM4-80GB", "select": "'*'"}
-    changes = []
     # What other tests added to this process is not of the catalogue.
     listed = subprocess.run([sys.executable, "-c", "import foretrace; print(*(w.name for w in foretrace.whatifs()))"],
                             capture_output=True, text=True, check=True).stdout.split()
+    changes = []
     for info in (w for w in foretrace.whatifs() if w.name in listed):
         given = [f"{p.name}={required.get(p.name, 2)}" for p in info.parameters if p.required]
         changes.append(info.name + (":" + ",".join(given) if given else ""))
     assert len(changes) > 30
-    _, said = answered(capfd, "whatif", *changes)
-    for change, shown in zip(changes, said["predictions"], strict=True):
-        asked = step.predict(change)
-        assert (shown.get("declined") is None) == (asked.declined is None), change
-        if asked.declined is None:
-            assert in_ns(shown) == (asked.step, asked.low, asked.high), change
+    return changes
+
+
+def expect_shown(shown, asked, what):
+    """The command line's answer is Python's."""
+    assert shown.get("declined") == asked.declined, what
+    if asked.declined is None:
+        assert in_ns(shown) == (asked.step, asked.low, asked.high), what
+
+
+def test_the_catalogue_on_the_command_line_and_from_python(step, catalogue, capfd):
+    _, said = answered(capfd, "whatif", *catalogue)
+    for change, shown in zip(catalogue, said["predictions"], strict=True):
+        expect_shown(shown, step.predict(change), change)
+
+
+@pytest.mark.parametrize("context", ("gpu:to=V100-SXM2-16GB", "ddp:workers=8,fabric=100GbE"))
+def test_the_catalogue_before_another_gpu_and_before_workers(catalogue, context, tmp_path, capfd):
+    # A small step: changes that are stacked are asked one stack at a time.
+    trace = ROOT / "data" / "h200-clean" / "mlp.base.json.gz"
+    small = foretrace.load(trace).step()
+    file = tmp_path / "strategy.json"
+    answers = 0
+    for change in catalogue:
+        file.write_text(json.dumps({"schema": 1, "whatifs": [change, context]}))
+        _, said = answered(capfd, "whatif", change, context, "--stack", "--strategy", str(file), trace=trace)
+        strategy, stack = said["predictions"]
+        asked = small.predict(change, context)
+        expect_shown(strategy, asked, ("strategy", change))
+        expect_shown(stack, asked, ("stack", change))
+        answers += asked.declined is None
+    assert answers > len(catalogue) / 2
 
 
 @pytest.mark.parametrize("stack", STACKS, ids=" + ".join)

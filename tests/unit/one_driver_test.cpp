@@ -1,5 +1,5 @@
 // One question, one answer: whoever asks (whatif, --stack, --strategy, the search, advise, scale, gpus), the same numbers to the
-// nanosecond. The doors of Python and of the page: tests/python/test_one_driver.py.
+// nanosecond. The doors of Python and the command line, and what the page shows: tests/python/test_one_driver.py.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "foretrace/analysis/gpus.hpp"
+#include "foretrace/overview/overview.hpp"
 #include "foretrace/report/report.hpp"
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/trace/load.hpp"
@@ -15,6 +16,7 @@
 #include "search/communication.hpp"
 #include "search/evaluate.hpp"
 #include "tests/sweep/uses.hpp"
+#include "tests/unit/measured_step.hpp"
 
 namespace foretrace::test {
 namespace {
@@ -41,10 +43,11 @@ class OneDriver : public ::testing::Test {
 
   static const analysis::Baseline& measured() { return shared_bases[1]; }
 
-  static Prediction asked(const analysis::Baseline& b, const Texts& texts) {
+  static Prediction asked(const analysis::Baseline& b, const Texts& texts,
+                          whatif::Detail detail = whatif::Detail::kFull) {
     std::vector<whatif::Use> uses;
     for (const std::string& text : texts) uses.push_back(whatif::parse_use(text).value());
-    return analysis::predict(b, uses);
+    return analysis::predict(b, uses, detail);
   }
   static void expect_same(const Prediction& a, const Prediction& b, const std::string& what) {
     EXPECT_EQ(a.declined, b.declined) << what;
@@ -59,20 +62,53 @@ class OneDriver : public ::testing::Test {
     EXPECT_EQ(a.not_modelled, b.not_modelled) << what;
   }
 
-  // Each what-if of the catalogue once: as it is, before a move to a GPU without TF32, and before N workers.
-  static std::vector<Texts> questions() {
-    std::vector<Texts> out;
+  // Each what-if of the catalogue once.
+  static Texts every_whatif() {
+    Texts out;
     std::string last;
     for (const std::string& use : sweep::every_use()) {
       const std::string name = use.substr(0, use.find(':'));
       if (name == last) continue;
       last = name;
-      for (const Texts& more : {Texts{}, Texts{"gpu:to=V100-SXM2-16GB"}, Texts{"ddp:workers=8,fabric=100GbE"}}) {
-        out.push_back({use});
-        out.back().insert(out.back().end(), more.begin(), more.end());
-      }
+      out.push_back(use);
     }
     return out;
+  }
+  // What each is asked before: nothing, a move to a GPU without TF32, N workers.
+  static std::vector<Texts> contexts() { return {{}, {"gpu:to=V100-SXM2-16GB"}, {"ddp:workers=8,fabric=100GbE"}}; }
+  static Texts before(Texts changes, const Texts& context) {
+    changes.insert(changes.end(), context.begin(), context.end());
+    return changes;
+  }
+  static std::vector<Texts> questions() {
+    std::vector<Texts> out;
+    for (const std::string& use : every_whatif()) {
+      for (const Texts& context : contexts()) out.push_back(before({use}, context));
+    }
+    return out;
+  }
+
+  static bool answers(const analysis::Baseline& b, const Texts& texts) {
+    return asked(b, texts, whatif::Detail::kStepOnly).declined.empty();
+  }
+  // All changes that can be stacked before the context, in as few stacks as their order allows: a page takes as long as dozens of
+  // predictions. Each beginning of a stack answers as well, as the page shows the step after each change.
+  static std::vector<Texts> stacks_before(const analysis::Baseline& b, const Texts& context) {
+    std::vector<Texts> stacks;
+    for (const std::string& use : every_whatif()) {
+      if (!answers(b, {use}) || !answers(b, before({use}, context))) continue;
+      const auto takes = [&](const Texts& stack) {
+        const Texts longer = before(stack, {use});
+        return answers(b, longer) && answers(b, before(longer, context));
+      };
+      const auto found = std::find_if(stacks.begin(), stacks.end(), takes);
+      if (found == stacks.end()) {
+        stacks.push_back({use});
+      } else {
+        found->push_back(use);
+      }
+    }
+    return stacks;
   }
 
   static trace::Trace* shared_trace;
@@ -95,6 +131,39 @@ TEST_F(OneDriver, AListAndASearchAgreeOnTheWholeCatalogue) {
     answered += found[q].declined.empty() ? 1 : 0;
   }
   EXPECT_GT(answered, all.size() / 2);
+}
+
+// The page shows changes alone, stacked, and the step after each change of the stack.
+TEST_F(OneDriver, ThePageAgreesOnTheWholeCatalogue) {
+  const analysis::Baseline& base = measured_step("h200-clean/mlp");
+  const Texts all = every_whatif();
+  const Result<overview::Overview> alone = overview::make_overview(*base.model.trace, {.whatifs = all, .threads = 2});
+  ASSERT_TRUE(alone) << alone.error().to_string();
+  ASSERT_EQ(alone->alone.size(), all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) expect_same(alone->alone[i], asked(base, {all[i]}), all[i]);
+}
+
+TEST_F(OneDriver, ThePageAgreesOnStacksBeforeEachContext) {
+  const analysis::Baseline& base = measured_step("h200-clean/mlp");
+  for (const Texts& context : contexts()) {
+    std::size_t stacked = 0;
+    for (const Texts& changes : stacks_before(base, context)) {
+      const Texts stack = before(changes, context);
+      const std::string what = fmt::format("{}", fmt::join(stack, " + "));
+      const Result<overview::Overview> page =
+          overview::make_overview(*base.model.trace, {.whatifs = stack, .threads = 2});
+      ASSERT_TRUE(page && page->best) << what;
+      expect_same(*page->best, asked(base, stack), what);
+      ASSERT_EQ(page->waterfall.size(), stack.size()) << what;
+      for (std::size_t n = 1; n <= stack.size(); ++n) {
+        const Texts first(stack.begin(), stack.begin() + static_cast<std::ptrdiff_t>(n));
+        EXPECT_EQ(page->waterfall[n - 1].second, asked(base, first, whatif::Detail::kStepOnly).step)
+            << n << " of " << what;
+      }
+      stacked += changes.size();
+    }
+    EXPECT_GT(stacked, every_whatif().size() / 2);
+  }
 }
 
 TEST_F(OneDriver, AStrategyIsTheSameListOfChanges) {
@@ -132,20 +201,25 @@ TEST_F(OneDriver, AnAdvisedRowIsTheChangeAlone) {
 
 // Changes of different things: the order in which they are written does not matter.
 TEST_F(OneDriver, IndependentChangesInAnyOrder) {
+  const auto predicted = [](const Texts& texts) { return asked(measured(), texts, whatif::Detail::kStepOnly); };
   for (Texts changes : std::vector<Texts>{
            {"duration:select='*conv*',x=0.5", "duration:select='*batch_norm*',x=0.25", "duration:select='*relu*',x=2"},
            {"fused-optimizer", "channels-last", "no-sync"},
+           {"tf32", "fused-optimizer"},
            {"amp:dtype=bf16", "fused-optimizer"},
            {"checkpoint", "fused-optimizer"}}) {
-    std::sort(changes.begin(), changes.end());
-    const Prediction first = asked(measured(), changes);
-    EXPECT_EQ(first.declined, "");
-    while (std::next_permutation(changes.begin(), changes.end())) {
-      const Prediction other = asked(measured(), changes);
-      const std::string what = fmt::format("{}", fmt::join(changes, " + "));
-      EXPECT_EQ(first.step, other.step) << what;
-      EXPECT_EQ(first.gpu_time, other.gpu_time) << what;
-      EXPECT_EQ(first.peak_bytes, other.peak_bytes) << what;
+    for (const Texts& context : contexts()) {
+      std::sort(changes.begin(), changes.end());
+      const Prediction first = predicted(before(changes, context));
+      EXPECT_EQ(first.declined, "");
+      while (std::next_permutation(changes.begin(), changes.end())) {
+        const Texts texts = before(changes, context);
+        const Prediction other = predicted(texts);
+        const std::string what = fmt::format("{}", fmt::join(texts, " + "));
+        EXPECT_EQ(first.step, other.step) << what;
+        EXPECT_EQ(first.gpu_time, other.gpu_time) << what;
+        EXPECT_EQ(first.peak_bytes, other.peak_bytes) << what;
+      }
     }
   }
 }
