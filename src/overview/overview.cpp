@@ -27,20 +27,23 @@ std::vector<Use> changes_to_stack(const std::optional<search::Advised>& advised,
   return best == nullptr ? std::vector<Use>{} : std::vector<Use>{*whatif::parse_use(best->whatif)};
 }
 
-// Each change of the stack on top of those before it. One that does not apply ends the stack.
+// The stack, and what each of its beginnings gives. A beginning may be declined although the whole is not: TF32 changes nothing before
+// the step moves to another GPU. Where the whole is declined, the longest beginning that is not takes its place.
 void predict_stack(Overview& o) {
-  for (std::size_t n = 1; n <= o.stack.size(); ++n) {
-    const std::vector<Use> first(o.stack.begin(), o.stack.begin() + static_cast<std::ptrdiff_t>(n));
-    const bool last = n == o.stack.size();
-    Prediction p = predict(*o.baseline, first, last ? whatif::Detail::kFull : whatif::Detail::kStepOnly);
-    if (!p.declined.empty()) {
-      o.stack.resize(n - 1);
-      if (n > 1) o.best = predict(*o.baseline, o.stack);  // with its band this time
-      return;
+  while (!o.stack.empty()) {
+    Prediction whole = predict(*o.baseline, o.stack);
+    if (whole.declined.empty()) {
+      o.best = std::move(whole);
+      break;
     }
-    o.waterfall.emplace_back(o.stack[n - 1].text, p.step);
-    o.best = std::move(p);
+    o.stack.pop_back();
   }
+  for (std::size_t n = 1; n < o.stack.size(); ++n) {
+    const std::vector<Use> first(o.stack.begin(), o.stack.begin() + static_cast<std::ptrdiff_t>(n));
+    const Prediction p = predict(*o.baseline, first, whatif::Detail::kStepOnly);
+    if (p.declined.empty()) o.waterfall.emplace_back(o.stack[n - 1].text, p.step);
+  }
+  if (o.best) o.waterfall.emplace_back(o.stack.back().text, o.best->step);
 }
 
 // The changes asked for, each alone, and where the graph is not too large what a search finds.

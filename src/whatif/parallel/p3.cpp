@@ -57,6 +57,11 @@ class P3 {
   }
 
   Status run() {
+    if (b_.how.sends_on_training_thread && b_.gradients.passes > 1) {
+      return fail(ErrorCode::kDeclined,
+                  "a training thread that sends is modelled for steps of one pass, not of several",
+                  "sender=thread goes with accumulation");
+    }
     // What is sent and what comes back, until its layer has taken it.
     if (b_.m.memory) b_.m.memory->start_bytes += 2 * b_.gradients.bytes();
     if (!b_.how.sends_on_training_thread) send_from_own_thread();

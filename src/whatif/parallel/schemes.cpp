@@ -140,14 +140,15 @@ Use parallel_use(const Parallelism& how, std::shared_ptr<const hardware::Collect
   const Result<const WhatIf*> known = find_whatif(to_string(how.scheme));
   FORETRACE_CHECK(known.has_value());
   auto own = std::make_shared<WhatIf>(**known);
-  // This use has no parameters that could say it: WhatIf::unvalidated names P3's own thread.
-  if (how.scheme == Scheme::kP3 && !how.sends_on_training_thread) own->validated = false;
+  // What is bound below is no longer a parameter, but for what WhatIf::unvalidated names.
+  Parameters parameters;
+  if (how.scheme == Scheme::kP3) parameters.set("sender", how.sends_on_training_thread ? "training" : "thread", true);
   const std::string text = fmt::format("{}:workers={}", own->name, workers);
   own->apply = [how, collectives = std::move(collectives), workers, gpus_per_node](Model& model, Draft& draft,
                                                                                    const Parameters& /*bound above*/) {
     return apply_parallelism(model, draft, how, {collectives.get(), workers, gpus_per_node});
   };
-  return {own.get(), {}, text, own};
+  return {own.get(), parameters, text, own};
 }
 
 }  // namespace foretrace::whatif
