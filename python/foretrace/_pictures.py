@@ -108,10 +108,14 @@ def lanes(rows: Sequence[Sequence[tuple[float, float, str, str]]], title: str = 
         y = 26 + high * i
         out.append(f"<text x='{left - 6}' y='{y + 14}' text-anchor='end'>GPU {i}</text>"
                    f"<rect x='{left}' y='{y}' width='{x(drained) - left:.1f}' height='{high - 4}' fill='#e8877f' opacity='.3'/>")
-        for begin, end, kind, label in row:
+        times = [(begin, end) for begin, end, _, _ in row]
+        for j, (begin, end, kind, label) in enumerate(row):
             wide = x(end) - x(begin)
-            out.append(f"<rect x='{x(begin):.2f}' y='{y}' width='{max(0.0, wide - (1 if wide > 3 else 0)):.2f}' height='{high - 4}' fill='{PASSES[kind][1]}'/>")
-            if label and wide > 7 * len(label) + 6:
+            second, first = times[j - 1:j] == [times[j]], times[j + 1:j + 2] == [times[j]]  # two at once, as DualPipe has
+            half = (high - 4) / 2 if first or second else 0
+            out.append(f"<rect x='{x(begin):.2f}' y='{y + half if second else y:g}' width='{max(0.0, wide - (1 if wide > 3 else 0)):.2f}' "
+                       f"height='{half or high - 4:g}' fill='{PASSES[kind][1]}'/>")
+            if label and not half and wide > 7 * len(label) + 6:
                 out.append(f"<text x='{x(begin) + wide / 2:.1f}' y='{y + 13}' text-anchor='middle' font-size='11' fill='#fff'>{escape(label)}</text>")
     shown, at = {PASSES[kind] for row in rows for *_, kind, _ in row}, left
     y = height - 26

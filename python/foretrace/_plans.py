@@ -96,7 +96,8 @@ class Plan(Result):
         for rank, row in zip(self.ranks, passes, strict=True):
             for kind, length in (("gradients", rank.gradients_ms), ("update", rank.update_ms)):
                 end = row[-1][1]
-                row.append((end, end + length, kind, ""))
+                if length > 0:
+                    row.append((end, end + length, kind, ""))
         return lanes(passes, f"{self.plan}: {self.ms:.1f} ms, bubble {self.bubble_ms:.1f} ms")
 
 

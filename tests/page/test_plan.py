@@ -47,10 +47,10 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(page.run("document.querySelectorAll('#timeline svg:first-of-type .idle').length"), 8)
         self.assertEqual(page.run("document.querySelectorAll('#memory svg .limit').length"), 2)
         self.assertEqual(page.run("document.querySelector('#search')"), None)
-        # The pointer says what a GPU does: GPU 3 first waits, GPU 0 does not.
+        # The pointer says what a GPU does, here when the step begins, behind the names of the lanes.
         for lane, said in ((0, "forward of micro-batch 0"), (3, "bubble")):
             x, y, *_ = page.place("#timeline svg")
-            page.mouse("mouseMoved", x + 50, y + 6 + 24 * lane + 12)
+            page.mouse("mouseMoved", x + 56, y + 6 + 24 * lane + 12)
             page.frame()
             self.assertIn(said, page.run("document.getElementById('tip').textContent"))
         page.close()
