@@ -36,7 +36,7 @@ _HOMES = {
     "_job_step": "JobStep",
     "_optimize": "Optimized OptimizedPart",
     "_pictures": "Picture",
-    "_plans": "Plan Plans",
+    "_plans": "Plan PlanAction PlanRank Plans",
     "_plugin": "load_plugin",
     "_predictions": "Applied PredictedRank Prediction Predictions",
     "_ranks": "Job RanksReport load_ranks",

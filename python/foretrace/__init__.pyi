@@ -162,6 +162,12 @@ from ._plans import (
     Plan as Plan,
 )
 from ._plans import (
+    PlanAction as PlanAction,
+)
+from ._plans import (
+    PlanRank as PlanRank,
+)
+from ._plans import (
     Plans as Plans,
 )
 from ._plugin import (
@@ -373,6 +379,8 @@ __all__ = [
     "PhaseTime",
     "Picture",
     "Plan",
+    "PlanAction",
+    "PlanRank",
     "Plans",
     "PredictedRank",
     "Prediction",

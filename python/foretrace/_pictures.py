@@ -85,3 +85,43 @@ def bars(rows: Sequence[tuple[str, float, float, float]], today: float | None = 
                    f"<circle cx='{x(value):.1f}' cy='{y + 10}' r='4.5' fill='#3b7dd8'/>"
                    f"<text x='{x(max(high, value)) + 6:.1f}' y='{y + 14}' opacity='.8'>{value:.1f} ms</text>")
     return Picture("".join(out) + "</svg>")
+
+
+PASSES = {"F": ("forward", "#3b7dd8"), "B": ("backward", "#c87a2e"), "I": ("backward of inputs", "#c87a2e"), "W": ("backward of weights", "#8a62c4"),
+          "gradients": ("gradients and parameters", "#c04a6c"), "update": ("update", "#2a9169")}
+
+
+def lanes(rows: Sequence[Sequence[tuple[float, float, str, str]]], title: str = "") -> Picture:
+    """GPUs over time: for each its (begin, end, kind, label) in ms. What is empty before the last pass is the bubble."""
+    most = max((end for row in rows for _, end, _, _ in row), default=0) or 1e-9
+    left, width, high = 60, 900, 22
+    height = high * len(rows) + 64
+
+    def x(t: float) -> float:
+        return left + (width - left - 12) * t / most
+
+    drained = max((end for row in rows for _, end, kind, _ in row if len(kind) == 1), default=0)
+    out = [f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' width='{width}' height='{height}' role='img' "
+           f"aria-label='{escape(title, quote=True)}' font-family='system-ui, sans-serif' font-size='12' fill='currentColor'>"
+           f"<text x='8' y='16' font-weight='600'>{escape(title)}</text>"]
+    for i, row in enumerate(rows):
+        y = 26 + high * i
+        out.append(f"<text x='{left - 6}' y='{y + 14}' text-anchor='end'>GPU {i}</text>"
+                   f"<rect x='{left}' y='{y}' width='{x(drained) - left:.1f}' height='{high - 4}' fill='#e8877f' opacity='.3'/>")
+        times = [(begin, end) for begin, end, _, _ in row]
+        for j, (begin, end, kind, label) in enumerate(row):
+            wide = x(end) - x(begin)
+            second, first = times[j - 1:j] == [times[j]], times[j + 1:j + 2] == [times[j]]  # two at once, as DualPipe has
+            half = (high - 4) / 2 if first or second else 0
+            out.append(f"<rect x='{x(begin):.2f}' y='{y + half if second else y:g}' width='{max(0.0, wide - (1 if wide > 3 else 0)):.2f}' "
+                       f"height='{half or high - 4:g}' fill='{PASSES[kind][1]}'/>")
+            if label and not half and wide > 7 * len(label) + 6:
+                out.append(f"<text x='{x(begin) + wide / 2:.1f}' y='{y + 13}' text-anchor='middle' font-size='11' fill='#fff'>{escape(label)}</text>")
+    shown, at = {PASSES[kind] for row in rows for *_, kind, _ in row}, left
+    y = height - 26
+    out.append(f"<text x='{width - 12}' y='{y + 20}' text-anchor='end' opacity='.7'>{most:.1f} ms</text>")
+    for name, colour in [*dict.fromkeys(p for p in PASSES.values() if p in shown), ("bubble", "#e8877f")]:
+        faint = " opacity='.3'" if name == "bubble" else ""
+        out.append(f"<rect x='{at}' y='{y + 10}' width='11' height='11' fill='{colour}'{faint}/><text x='{at + 16}' y='{y + 20}'>{name}</text>")
+        at += 34 + 7 * len(name)
+    return Picture("".join(out) + "</svg>")

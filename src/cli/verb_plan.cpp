@@ -27,7 +27,7 @@ Result<plan::PlanOptions> plan_options(const Values& values) {
 
 namespace {
 
-// The report, or the best plan as settings of the trainer that --plan-out names.
+// The report, a page of it, or the best plan as settings of the trainer that --plan-out names.
 Result<Answer> answer_of(const Request& request, const plan::PlanReport& r) {
   const int code = r.plans.empty() ? kDeclined : kDone;
   const std::optional<std::string> trainer = request.values.text("plan-out");
@@ -35,6 +35,8 @@ Result<Answer> answer_of(const Request& request, const plan::PlanReport& r) {
     FORETRACE_TRY(std::string settings, report::settings_for(*trainer, r.plans.front(), r.figures));
     return Answer{std::move(settings), code};
   }
+  const bool page = !request.json && request.values.text("output").value_or("").ends_with(".html");
+  if (page) return Answer{report::to_page(r), code};
   return Answer{request.json ? report::to_json(r) : report::to_text(r, request.style), code};
 }
 
@@ -72,6 +74,7 @@ std::vector<Option> plan_model_options() {
       option(kNumber, "usd-per-hour", "X", "the GPU's usual price", "of one GPU").at_least(0),
       option(kText, "plan-out", "TRAINER", "", "the best plan as this trainer's settings instead of the answer")
           .one_of(report::trainers()),
+      output_option("standard output", "where to write; a name that ends in .html gets a page with pictures"),
   };
 }
 

@@ -51,7 +51,10 @@ class Composer {
     std::uint32_t slowest = 0;
     for (std::uint32_t r = 0; r < schedule_.ranks.size(); ++r) {
       out_.ranks.push_back(rank_of(r, run));
-      const Ns end = run.finished[r] + behind(r, run);
+      const Ns after = behind(r, run);
+      out_.ranks[r].gradients = reduced_[r];
+      out_.ranks[r].update = after - reduced_[r];
+      const Ns end = run.finished[r] + after;
       if (end > latest) slowest = r;
       latest = std::max(latest, end);
     }
@@ -230,6 +233,7 @@ class Composer {
   PlanRank rank_of(std::uint32_t rank, const simulate::PipelineRun& run) {
     PlanRank out;
     out.busy = run.busy[rank];
+    out.bubble = run.end - run.busy[rank];
     const std::vector<std::uint32_t> held = schedule_.most_in_flight(rank);
     double activations = 0, copies = 0, scratch = 0, largest = 0;
     bool first = false, last = false;

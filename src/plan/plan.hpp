@@ -85,6 +85,9 @@ struct PlanRank {
   std::vector<int> stages;  ///< it holds
   int blocks = 0;           ///< of the repeated block
   Ns busy = 0;              ///< computing, with collectives that nothing hides
+  Ns bubble = 0;            ///< waiting for others until the pipeline is empty
+  Ns gradients = 0;         ///< then: reductions and gathers that nothing hides
+  Ns update = 0;            ///< of the parameters, behind them
   std::optional<std::int64_t> peak_bytes;
   std::int64_t states_bytes = 0;      ///< parameters, gradients and what the optimizer keeps
   std::int64_t activation_bytes = 0;  ///< kept for backward at the fullest moment
@@ -118,7 +121,7 @@ struct PlanPrediction {
   std::string origin;
   std::vector<std::string> not_modelled;
   std::vector<PlanRank> ranks;
-  std::vector<PlanAction> actions;  ///< of the slowest pipeline; empty without one
+  std::vector<PlanAction> actions;  ///< of one pipeline, rank by rank in order; empty without one
   std::string declined;             ///< why nothing could be predicted
 };
 

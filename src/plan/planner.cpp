@@ -320,6 +320,7 @@ Status Planner::State::without_pipeline(const Plan& plan, const Shape& shape, Pl
   out.exposed_groups = std::min(out.exposed_groups, p->exposed_communication);
   out.exposed_gradients = p->exposed_communication - out.exposed_groups;
   out.peak_bytes = p->peak_bytes;
+  for (PlanRank& rank : out.ranks) rank.peak_bytes = p->peak_bytes;
   out.fits = p->reserved_bytes ? std::optional(static_cast<double>(*p->reserved_bytes) <= figures.memory_gb * 1e9)
                                : std::nullopt;
   out.not_modelled = p->not_modelled;
@@ -347,7 +348,13 @@ Status Planner::State::with_pipeline(const Plan& plan, const Batch& batch, const
   out.low = std::max<Ns>(0, out.step - band(p.low));
   out.high = out.step + band(p.high);
   out.ranks = std::move(made.ranks);
+  for (PlanRank& rank : out.ranks) {
+    for (Ns* const time : {&rank.busy, &rank.bubble, &rank.update}) *time = times(*time);
+  }
   out.actions = std::move(made.actions);
+  for (PlanAction& action : out.actions) {
+    for (Ns* const time : {&action.start, &action.end}) *time = times(*time);
+  }
   if (one_gpu.parts.memory) {
     out.peak_bytes = made.peak;
     const double reserve = p.reserved_bytes && p.peak_bytes && *p.peak_bytes > 0

@@ -119,6 +119,9 @@ PlanReport search_plans(Planner& planner, const SearchOptions& options) {
     const double rate_b = b.samples_per_s.value_or(0);
     return rate_a != rate_b ? rate_a > rate_b : a.step < b.step;
   });
+  // Actions of all of them would take more room than everything else: only the fastest pipeline is simulated once more.
+  const auto pipeline = std::find_if(r.plans.begin(), r.plans.end(), [](const auto& p) { return p.plan.pp > 1; });
+  if (pipeline != r.plans.end()) pipeline->actions = planner.predict(pipeline->plan).actions;
   return r;
 }
 

@@ -13,6 +13,7 @@
 #include "foretrace/whatif/parallel.hpp"
 #include "report/json_writer.hpp"
 #include "report/page_facts.hpp"
+#include "report/page_html.hpp"
 #include "report/page_pack.hpp"
 #include "report/prediction_parts.hpp"
 #include "report/scale.hpp"
@@ -133,9 +134,6 @@ void write_assumptions(JsonWriter& json) {
   json.end_object();
 }
 
-// The header names the file; where it was stored tells a reader nothing.
-std::string file_name(const std::string& path) { return path.substr(path.find_last_of("/\\") + 1); }
-
 std::string page_json(const Overview& o, const PageOptions& options) {
   std::string out;
   JsonWriter json(out, 1);
@@ -171,51 +169,13 @@ Result<std::string> pack(const Overview& o) {
   return pack_timelines(*o.trace, timelines, o.job ? &*o.job : nullptr);
 }
 
-// `text` with each of `characters` replaced by the entry of `replacements` at the same place.
-std::string escaped(std::string_view text, std::string_view characters,
-                    const std::vector<std::string_view>& replacements) {
-  std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
-    if (const std::size_t at = characters.find(c); at != std::string_view::npos) {
-      out += replacements[at];
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-std::string html(const std::string& json, const std::string& pack, const std::string& path) {
-  std::string css, js;
-  for (const DataFile& file : data_files_in("report/page", ".css")) css += file.text;
-  for (const DataFile& file : data_files_in("report/page", ".js")) js += file.text;
-  std::string_view rest = data_files_in("report/page", ".html").front().text;
-  std::string out;
-  out.reserve(json.size() + pack.size() + css.size() + js.size() + rest.size());
-  // {{name}} in the page stands for one of these.
-  while (true) {
-    const std::size_t at = rest.find("{{");
-    out += rest.substr(0, at);
-    if (at == std::string_view::npos) break;
-    const std::size_t end = rest.find("}}", at);
-    const std::string_view name = rest.substr(at + 2, end - at - 2);
-    rest = rest.substr(end + 2);
-    out += name == "title"  ? escaped(printable(file_name(path)), "<>&\"", {"&lt;", "&gt;", "&amp;", "&quot;"})
-           : name == "css"  ? css
-           : name == "js"   ? js
-           : name == "pack" ? pack
-                            : escaped(json, "<", {"\\u003c"});
-  }
-  return out;
-}
-
 }  // namespace
 
 Result<Page> make_page(const Overview& o, const PageOptions& options) {
   FORETRACE_TRY(const std::string timelines, pack(o));
   const std::size_t tasks = o.baseline ? o.baseline->model.graph.size() : o.traced ? o.traced->graph.size() : 0;
-  return Page{html(page_json(o, options), timelines, o.trace->path), answer(o), tasks};
+  const std::vector<DataFile> scripts = data_files_in("report/page", ".js");
+  return Page{page_html(o.trace->path, page_json(o, options), scripts, {}, timelines), answer(o), tasks};
 }
 
 }  // namespace foretrace::report

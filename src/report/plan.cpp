@@ -67,13 +67,20 @@ std::string details(const PlanPrediction& p, const TextStyle& style) {
                                short_ms(p.exposed_groups), short_ms(p.exposed_stages), short_ms(p.exposed_gradients)),
                    style, 2);
   if (p.ranks.size() < 2) return out;
-  TextTable table(
-      {{"GPU of the pipeline"}, {"blocks"}, {"busy ms"}, {"in flight"}, {"states"}, {"activations"}, {"peak"}});
+  TextTable table({{"GPU of the pipeline"},
+                   {"blocks"},
+                   {"busy ms"},
+                   {.header = "waits", .drop = 2},
+                   {.header = "in flight", .drop = 1},
+                   {"states"},
+                   {"activations"},
+                   {"peak"}});
   constexpr std::size_t kMostRanks = 16;
   for (std::size_t i = 0; i < std::min(kMostRanks, p.ranks.size()); ++i) {
     const plan::PlanRank& k = p.ranks[i];
-    table.row({fmt::format("{}", i), fmt::format("{}", k.blocks), short_ms(k.busy), fmt::format("{:g}", k.in_flight),
-               gigabytes(k.states_bytes), gigabytes(k.activation_bytes), gigabytes(k.peak_bytes)});
+    table.row({fmt::format("{}", i), fmt::format("{}", k.blocks), short_ms(k.busy), short_ms(k.bubble),
+               fmt::format("{:g}", k.in_flight), gigabytes(k.states_bytes), gigabytes(k.activation_bytes),
+               gigabytes(k.peak_bytes)});
   }
   return out + "\n" + table.render(style);
 }
@@ -131,10 +138,18 @@ void write_plan(JsonWriter& json, const PlanPrediction& p) {
   json.key("ranks").begin_array();
   for (const plan::PlanRank& k : p.ranks) {
     json.begin_object().member("stages", k.stages).member("blocks", k.blocks).member_ms("busy_ms", k.busy);
+    json.member_ms("bubble_ms", k.bubble).member_ms("gradients_ms", k.gradients).member_ms("update_ms", k.update);
     json.member("in_flight", k.in_flight).member("states_bytes", k.states_bytes);
     json.member("activation_bytes", k.activation_bytes).member("peak_bytes", k.peak_bytes).end_object();
   }
-  json.end_array().member("origin", p.origin).member("not_modelled", p.not_modelled).end_object();
+  json.end_array();
+  json.objects("actions", p.actions, [&](const plan::PlanAction& a) {
+    const auto rank = static_cast<std::size_t>(a.rank);
+    json.member("rank", a.rank).member("stage", p.ranks[rank].stages[static_cast<std::size_t>(a.chunk)]);
+    json.member("kind", std::string(1, a.kind)).member("microbatch", a.microbatch).member("chunk", a.chunk);
+    json.member_ms("begin_ms", a.start).member_ms("end_ms", a.end);
+  });
+  json.member("origin", p.origin).member("not_modelled", p.not_modelled).end_object();
 }
 
 }  // namespace
@@ -170,7 +185,7 @@ std::string to_json(const PlanReport& r) {
   JsonWriter json(out);
   json.begin_object().member("schema", 1).member("verb", r.verb).member("file", f.file).member("step", f.step_name);
   json.member("device", f.device).member("network", f.network).member("gpus_per_node", f.gpus_per_node);
-  json.member("layers", f.layers).member("traced_layers", f.traced_layers);
+  json.member("memory_gb", f.memory_gb).member("layers", f.layers).member("traced_layers", f.traced_layers);
   json.key("baseline").begin_object().member_ms("unprofiled_ms", f.unprofiled).member_ms("measured_ms", f.measured);
   json.member("samples", f.samples).member("tokens", f.tokens).end_object();
   const bool search = r.verb == "plan";

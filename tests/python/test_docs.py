@@ -22,6 +22,7 @@ def blocks(name: str):
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("docs")
     shutil.copytree(ROOT / "examples", path / "examples")
+    (path / "data").symlink_to(ROOT / "data")
     return path
 
 

@@ -37,6 +37,41 @@ def test_plans_are_a_table(step):
     table = step.plan("dp=2", "tp=2", fabric="DGX-H100").to_pandas()
     assert isinstance(table, pandas.DataFrame)
     assert list(table["plan"]) == ["dp=2", "tp=2"]
+    parts = table[["exposed_groups_ms", "exposed_stages_ms", "exposed_gradients_ms"]].sum(axis=1)
+    assert list(parts) == pytest.approx(list(table["exposed_comm_ms"]), abs=1e-5)
+    assert parts.min() > 0
+
+
+def test_a_plan_has_its_stages_and_passes(step):
+    (plan,) = step.plan("pp=4,microbatches=4", fabric="DGX-H100").plans
+    assert [rank.stages for rank in plan.ranks] == [(0,), (1,), (2,), (3,)]
+    assert plan.bubble_ms == pytest.approx(min(rank.bubble_ms for rank in plan.ranks), abs=1e-5)
+    for i, rank in enumerate(plan.ranks):
+        passes = [a for a in plan.actions if a.rank == i]
+        assert sorted((a.kind, a.microbatch) for a in passes) == [(kind, m) for kind in "BF" for m in range(4)]
+        assert {a.stage for a in passes} == {i}
+        assert sum(a.end_ms - a.begin_ms for a in passes) == pytest.approx(rank.busy_ms, abs=1e-4)
+    drained = max(a.end_ms for a in plan.actions)
+    assert all(rank.busy_ms + rank.bubble_ms == pytest.approx(drained, abs=1e-4) for rank in plan.ranks)
+
+
+def test_a_plan_is_a_picture(step):
+    two = step.plan("pp=2,microbatches=3", "tp=2", fabric="DGX-H100").plans
+    svg = two[0].plot().svg
+    assert svg.count(">GPU ") == 2
+    assert "backward" in svg
+    assert "tp=2" in two[1].plot().svg  # no pipeline: its band
+    first, second, *_ = (p for p in step.plan(gpus=4, fabric="DGX-H100").plans if len(p.ranks) > 1)
+    assert ">GPU 1<" in first.plot().svg
+    with pytest.raises(foretrace.DeclinedError, match="only the fastest"):
+        second.plot()
+
+
+def test_plans_are_a_page(step, tmp_path):
+    step.plan("pp=2,microbatches=2", fabric="DGX-H100").report(tmp_path / "plan.html")
+    assert "Stages over time" in (tmp_path / "plan.html").read_text()
+    with pytest.raises(OSError):
+        step.plan("tp=2", fabric="DGX-H100").report(tmp_path / "nowhere" / "plan.html")
 
 
 def test_what_is_wrong_raises_as_elsewhere(step):
