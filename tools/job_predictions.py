@@ -154,7 +154,7 @@ def judged(folders: list[Path], errors: dict[str, list[float]], promises: dict[s
         gates.save(LIMITS, dict(sorted(held.items())))
     for name, now in reached.items():
         bad += gates.over(f"{here}, {name}", now, held.get(here, {}).get(name, {}), SLACK_PCT)
-    return bad + gates.vanished(here, reached, held.get(here, {}))
+    return bad + gates.vanished(here, list(reached), list(held.get(here, {})))
 
 
 def job_row(folder: Path, job: str, case: str, whatif: str, row: dict, prediction: dict) -> JobRow:

@@ -349,11 +349,11 @@ Status Planner::State::with_pipeline(const Plan& plan, const Batch& batch, const
   out.high = out.step + band(p.high);
   out.ranks = std::move(made.ranks);
   for (PlanRank& rank : out.ranks) {
-    for (Ns* const time : {&rank.busy, &rank.bubble, &rank.update}) *time = times(*time);
+    for (Ns* const time : {&rank.busy, &rank.bubble, &rank.update}) *time = real(*time);
   }
   out.actions = std::move(made.actions);
   for (PlanAction& action : out.actions) {
-    for (Ns* const time : {&action.start, &action.end}) *time = times(*time);
+    for (Ns* const time : {&action.start, &action.end}) *time = real(*time);
   }
   if (one_gpu.parts.memory) {
     out.peak_bytes = made.peak;

@@ -410,7 +410,9 @@ TEST(Plan, TheSearchGivesPlansOfSoManyGpusBestFirst) {
   for (std::size_t i = 0; i < r.plans.size(); ++i) {
     EXPECT_EQ(r.plans[i].workers, 4);
     EXPECT_NE(r.plans[i].fits, std::optional(false));
-    if (i > 0) EXPECT_LE(*r.plans[i].samples_per_s, *r.plans[i - 1].samples_per_s);
+    if (i > 0) {
+      EXPECT_LE(*r.plans[i].samples_per_s, *r.plans[i - 1].samples_per_s);
+    }
   }
   for (const plan::PlanPrediction& p : r.declined) EXPECT_NE(p.declined, "");
 }
