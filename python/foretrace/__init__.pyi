@@ -143,6 +143,7 @@ from ._inputs import (
 from ._inputs import (
     optimize as optimize,
 )
+from ._network_changes import *  # noqa: F403
 from ._optimize import (
     Optimized as Optimized,
 )
