@@ -18,10 +18,10 @@
 
 _HOMES = {
     "_advice": "Advice Advised",
-    "_changes": ("accumulate amp bandwidth batch batchnorm blueconnect bucket channels_last checkpoint compile "
-                "compress_activations compress_gradients cp cpu cuda_graph dataloader ddp duration ep flash_attention "
-                "foreach_optimizer fp32 fp8 fsdp fused_optimizer gpu half horovod layers network no_straggler no_sync "
-                "offload p3 pipeline ps sequence stage_balance substitute tf32 tp zero1 zero2 zero3"),
+    "_changes": ("accumulate amp bandwidth batch batchnorm channels_last checkpoint compile "
+                 "compress_activations cpu cuda_graph dataloader duration flash_attention foreach_optimizer "
+                 "fp32 fp8 fused_optimizer gpu half layers no_straggler no_sync offload pipeline sequence "
+                 "stage_balance substitute tf32"),
     "_compare": "Cause ComparedPart Comparison JobComparison compare",
     "_contract": "Changes Effort Need Part Parts Stage",
     "_draft": "Draft",
@@ -34,6 +34,8 @@ _HOMES = {
     "_hardware": "DeviceModel Fabric FabricLevel devices fabrics",
     "_inputs": "export find_traces formats optimize",
     "_job_step": "JobStep",
+    "_network_changes": ("blueconnect bucket compress_gradients cp ddp ep fsdp horovod network p3 ps tp zero1 zero2 "
+                         "zero3"),
     "_optimize": "Optimized OptimizedPart",
     "_pictures": "Picture",
     "_plans": "Plan PlanAction PlanRank Plans",

@@ -149,6 +149,7 @@ from ._inputs import (
 from ._job_step import (
     JobStep as JobStep,
 )
+from ._network_changes import *  # noqa: F403
 from ._optimize import (
     Optimized as Optimized,
 )

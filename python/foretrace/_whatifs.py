@@ -120,7 +120,7 @@ def given_uses(uses: Iterable[str | WhatIf]) -> list[str | int]:
         elif isinstance(use, str):
             given.append(use)
         else:
-            if getattr(use, "__module__", "") == "foretrace._changes":
+            if getattr(use, "__module__", "") in ("foretrace._changes", "foretrace._network_changes"):
                 raise TypeError(f"foretrace.{use.__name__} is a function: write foretrace.{use.__name__}(…)")
             raise TypeError(f"a what-if is a text like 'batch:x=2' or made by foretrace.whatif, not {type(use).__name__}")
     _core.check_uses(given)
