@@ -120,11 +120,12 @@ struct Planner::State {
             m.latencies->kernel_gap};
   }
 
-  PlanPrediction predict(const Plan& plan);
-  Status predict_into(const Plan& plan, PlanPrediction& out);
+  PlanPrediction predict(const Plan& plan, Actions actions);
+  Status predict_into(const Plan& plan, Actions actions, PlanPrediction& out);
   Result<whatif::Use> workers_of(const Plan& plan);
   Status without_pipeline(const Plan& plan, const Shape& shape, PlanPrediction& out);
-  Status with_pipeline(const Plan& plan, const Batch& batch, const OneGpu& one, double experts, PlanPrediction& out);
+  Status with_pipeline(const Plan& plan, const Batch& batch, const OneGpu& one, double experts, Actions actions,
+                       PlanPrediction& out);
   void rates(const Plan& plan, const Batch& batch, const OneGpu& one, PlanPrediction& out) const;
 };
 
@@ -133,7 +134,7 @@ Planner::~Planner() = default;
 Planner::Planner(Planner&&) noexcept = default;
 Planner& Planner::operator=(Planner&&) noexcept = default;
 const Planner::Figures& Planner::figures() const { return state_->figures; }
-PlanPrediction Planner::predict(const Plan& plan) { return state_->predict(plan); }
+PlanPrediction Planner::predict(const Plan& plan, Actions actions) { return state_->predict(plan, actions); }
 
 namespace {
 
@@ -187,19 +188,19 @@ Result<Planner> Planner::make(const analysis::Baseline& baseline, const PlanOpti
   return Planner(std::move(s));
 }
 
-PlanPrediction Planner::State::predict(const Plan& plan) {
+PlanPrediction Planner::State::predict(const Plan& plan, Actions actions) {
   PlanPrediction out;
   out.plan = plan;
   out.text = to_text(plan);
   out.workers = plan.workers();
-  if (const Status done = predict_into(plan, out); !done) {
+  if (const Status done = predict_into(plan, actions, out); !done) {
     out.declined = done.error().message;
     out.step = 0;
   }
   return out;
 }
 
-Status Planner::State::predict_into(const Plan& plan, PlanPrediction& out) {
+Status Planner::State::predict_into(const Plan& plan, Actions actions, PlanPrediction& out) {
   const std::optional<double> global = plan.global_batch ? plan.global_batch : options.global_batch;
   FORETRACE_TRY(const Batch batch, batch_of(plan, global, figures.samples));
   out.microbatches = batch.microbatches;
@@ -210,7 +211,7 @@ Status Planner::State::predict_into(const Plan& plan, PlanPrediction& out) {
   out.not_modelled = one_gpu.prediction.not_modelled;
   out.origin = one_gpu.prediction.origin;
   const double experts = expert_share(shape, one_gpu);
-  FORETRACE_TRY_VOID(with_pipeline(plan, batch, one_gpu, experts, out));
+  FORETRACE_TRY_VOID(with_pipeline(plan, batch, one_gpu, experts, actions, out));
   // Over which GPUs gradients are summed differs between experts and all else: one what-if says it for ep alone.
   const bool one_whatif = plan.ep == 1 || !plan.reduce || experts_alone(plan);
   if (plan.pp == 1 && batch.microbatches == 1 && figures.layers == figures.traced_layers && one_whatif) {
@@ -267,10 +268,11 @@ Status Planner::State::without_pipeline(const Plan& plan, const Shape& shape, Pl
 }
 
 Status Planner::State::with_pipeline(const Plan& plan, const Batch& batch, const OneGpu& one_gpu, double experts,
-                                     PlanPrediction& out) {
+                                     Actions actions, PlanPrediction& out) {
   const int layers = figures.layers;
+  const bool with_actions = plan.pp > 1 && actions == Actions::kKept;
   FORETRACE_TRY(Composition made,
-                compose(job_of(plan, one_gpu, layers, batch.microbatches, experts), *groups, plan.pp > 1));
+                compose(job_of(plan, one_gpu, layers, batch.microbatches, experts), *groups, with_actions));
   // What the parts leave out of one GPU's step (its input, waits at its ends) stays once in each step.
   Plan alone;
   FORETRACE_TRY(const Composition whole, compose(job_of(alone, one_gpu, one_gpu.parts.blocks, 1, 0), *groups, false));
