@@ -134,8 +134,9 @@ class Planner {
   Planner(Planner&&) noexcept;
   Planner& operator=(Planner&&) noexcept;
 
+  enum class Actions : std::uint8_t { kKept, kDropped };
   /// `declined` says why a plan does not go with this model, batch or schedule.
-  [[nodiscard]] PlanPrediction predict(const Plan& plan);
+  [[nodiscard]] PlanPrediction predict(const Plan& plan, Actions actions = Actions::kKept);
 
   struct Figures {
     std::string file, step_name, device, network;

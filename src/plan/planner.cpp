@@ -178,11 +178,12 @@ struct Planner::State {
            !plan.overlap;
   }
 
-  PlanPrediction predict(const Plan& plan);
-  Status predict_into(const Plan& plan, PlanPrediction& out);
+  PlanPrediction predict(const Plan& plan, Actions actions);
+  Status predict_into(const Plan& plan, Actions actions, PlanPrediction& out);
   Result<whatif::Use> workers_of(const Plan& plan);
   Status without_pipeline(const Plan& plan, const Shape& shape, PlanPrediction& out);
-  Status with_pipeline(const Plan& plan, const Batch& batch, const OneGpu& one, double experts, PlanPrediction& out);
+  Status with_pipeline(const Plan& plan, const Batch& batch, const OneGpu& one, double experts, Actions actions,
+                       PlanPrediction& out);
   void rates(const Plan& plan, const Batch& batch, const OneGpu& one, PlanPrediction& out) const;
 };
 
@@ -191,7 +192,7 @@ Planner::~Planner() = default;
 Planner::Planner(Planner&&) noexcept = default;
 Planner& Planner::operator=(Planner&&) noexcept = default;
 const Planner::Figures& Planner::figures() const { return state_->figures; }
-PlanPrediction Planner::predict(const Plan& plan) { return state_->predict(plan); }
+PlanPrediction Planner::predict(const Plan& plan, Actions actions) { return state_->predict(plan, actions); }
 
 namespace {
 
@@ -244,19 +245,19 @@ Result<Planner> Planner::make(const analysis::Baseline& baseline, const PlanOpti
   return Planner(std::move(s));
 }
 
-PlanPrediction Planner::State::predict(const Plan& plan) {
+PlanPrediction Planner::State::predict(const Plan& plan, Actions actions) {
   PlanPrediction out;
   out.plan = plan;
   out.text = to_text(plan);
   out.workers = plan.workers();
-  if (const Status done = predict_into(plan, out); !done) {
+  if (const Status done = predict_into(plan, actions, out); !done) {
     out.declined = done.error().message;
     out.step = 0;
   }
   return out;
 }
 
-Status Planner::State::predict_into(const Plan& plan, PlanPrediction& out) {
+Status Planner::State::predict_into(const Plan& plan, Actions actions, PlanPrediction& out) {
   const std::optional<double> global = plan.global_batch ? plan.global_batch : options.global_batch;
   FORETRACE_TRY(const Batch batch, batch_of(plan, global, figures.samples));
   out.microbatches = batch.microbatches;
@@ -267,8 +268,15 @@ Status Planner::State::predict_into(const Plan& plan, PlanPrediction& out) {
   out.not_modelled = one_gpu.prediction.not_modelled;
   out.origin = one_gpu.prediction.origin;
   const double experts = expert_share(shape, one_gpu);
+<<<<<<< HEAD
   FORETRACE_TRY_VOID(with_pipeline(plan, batch, one_gpu, experts, out));
   if (one_pass(plan, batch)) {
+=======
+  FORETRACE_TRY_VOID(with_pipeline(plan, batch, one_gpu, experts, actions, out));
+  // Over which GPUs gradients are summed differs between experts and all else: one what-if says it for ep alone.
+  const bool one_whatif = plan.ep == 1 || !plan.reduce || experts_alone(plan);
+  if (plan.pp == 1 && batch.microbatches == 1 && figures.layers == figures.traced_layers && one_whatif) {
+>>>>>>> wt-planui
     FORETRACE_TRY_VOID(without_pipeline(plan, shape, out));
   } else if (plan.cpu_offload || plan.prefetch) {
     return fail(ErrorCode::kDeclined, "cpu_offload and prefetch are predicted of one micro-batch without stages");
@@ -328,10 +336,18 @@ Status Planner::State::without_pipeline(const Plan& plan, const Shape& shape, Pl
 }
 
 Status Planner::State::with_pipeline(const Plan& plan, const Batch& batch, const OneGpu& one_gpu, double experts,
-                                     PlanPrediction& out) {
+                                     Actions actions, PlanPrediction& out) {
   const int layers = figures.layers;
+  const bool with_actions = plan.pp > 1 && actions == Actions::kKept;
   FORETRACE_TRY(Composition made,
+<<<<<<< HEAD
                 compose(job_of(plan, one_gpu, layers, batch.microbatches, experts), *groups, plan.pp > 1));
+=======
+                compose(job_of(plan, one_gpu, layers, batch.microbatches, experts), *groups, with_actions));
+  // What the parts leave out of one GPU's step (its input, waits at its ends) stays once in each step.
+  Plan alone;
+  FORETRACE_TRY(const Composition whole, compose(job_of(alone, one_gpu, one_gpu.parts.blocks, 1, 0), *groups, false));
+>>>>>>> wt-planui
   const whatif::Prediction& p = one_gpu.prediction;
   out.step = std::max<Ns>(1, real(made.step) + one_gpu.left_out);
   out.bubble = real(made.bubble);

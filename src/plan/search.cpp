@@ -106,8 +106,7 @@ PlanReport search_plans(Planner& planner, const SearchOptions& options) {
   each_plan(planner, options.gpus, [&](const Plan& p) { all.push_back(p); });
   r.tried = all.size();
   for (std::size_t i = 0; i < all.size(); ++i) {
-    PlanPrediction p = planner.predict(all[i]);
-    p.actions.clear();
+    PlanPrediction p = planner.predict(all[i], Planner::Actions::kDropped);
     if (p.declined.empty() && p.fits == false) {
       p.declined = "it does not fit into the GPU's memory";
     }

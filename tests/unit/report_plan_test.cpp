@@ -70,6 +70,18 @@ TEST(PlanReport, EveryGpuIsBusyOrWaitsUntilThePipelineIsEmpty) {
   expect_full(*measured);
 }
 
+// A search of thousands of plans does not keep what would take gigabytes.
+TEST(PlanReport, PassesThatAreDroppedChangeNothingElse) {
+  plan::Planner planner = planner_for_gpt2();
+  const plan::Plan plan = *plan::parse_plan("pp=4,microbatches=4");
+  const plan::PlanPrediction all = planner.predict(plan);
+  const plan::PlanPrediction some = planner.predict(plan, plan::Planner::Actions::kDropped);
+  EXPECT_EQ(all.actions.size(), 32U);
+  EXPECT_EQ(some.actions.capacity(), 0U);
+  EXPECT_EQ(some.step, all.step);
+  EXPECT_EQ(some.bubble, all.bubble);
+}
+
 TEST(PlanReport, JsonHasThePassesOfEachPlanAskedFor) {
   plan::Planner planner = planner_for_gpt2();
   const std::string json = report::to_json(report_of(planner, {"pp=2,microbatches=3", "tp=2"}));
