@@ -268,15 +268,8 @@ Status Planner::State::predict_into(const Plan& plan, Actions actions, PlanPredi
   out.not_modelled = one_gpu.prediction.not_modelled;
   out.origin = one_gpu.prediction.origin;
   const double experts = expert_share(shape, one_gpu);
-<<<<<<< HEAD
-  FORETRACE_TRY_VOID(with_pipeline(plan, batch, one_gpu, experts, out));
-  if (one_pass(plan, batch)) {
-=======
   FORETRACE_TRY_VOID(with_pipeline(plan, batch, one_gpu, experts, actions, out));
-  // Over which GPUs gradients are summed differs between experts and all else: one what-if says it for ep alone.
-  const bool one_whatif = plan.ep == 1 || !plan.reduce || experts_alone(plan);
-  if (plan.pp == 1 && batch.microbatches == 1 && figures.layers == figures.traced_layers && one_whatif) {
->>>>>>> wt-planui
+  if (one_pass(plan, batch)) {
     FORETRACE_TRY_VOID(without_pipeline(plan, shape, out));
   } else if (plan.cpu_offload || plan.prefetch) {
     return fail(ErrorCode::kDeclined, "cpu_offload and prefetch are predicted of one micro-batch without stages");
@@ -340,14 +333,7 @@ Status Planner::State::with_pipeline(const Plan& plan, const Batch& batch, const
   const int layers = figures.layers;
   const bool with_actions = plan.pp > 1 && actions == Actions::kKept;
   FORETRACE_TRY(Composition made,
-<<<<<<< HEAD
-                compose(job_of(plan, one_gpu, layers, batch.microbatches, experts), *groups, plan.pp > 1));
-=======
                 compose(job_of(plan, one_gpu, layers, batch.microbatches, experts), *groups, with_actions));
-  // What the parts leave out of one GPU's step (its input, waits at its ends) stays once in each step.
-  Plan alone;
-  FORETRACE_TRY(const Composition whole, compose(job_of(alone, one_gpu, one_gpu.parts.blocks, 1, 0), *groups, false));
->>>>>>> wt-planui
   const whatif::Prediction& p = one_gpu.prediction;
   out.step = std::max<Ns>(1, real(made.step) + one_gpu.left_out);
   out.bubble = real(made.bubble);
