@@ -150,7 +150,7 @@ class MovedParts {
     if (!beyond(m, kFamilyErrors, kLeastGpu * a_.gpu_ns)) return;
     out_.push_back({CauseKind::kKernels,
                     fmt::format("all kernels take {} for the same work{}", direction(m),
-                                a_.device == b_.device ? ": another clock, or something beside them" : ""),
+                                a_.device == b_.device ? ": another clock, or other work at the same time" : ""),
                     "", std::llround(m.after - m.before), "", 100 * kFamilyErrors * m.error});
   }
 

@@ -214,7 +214,7 @@ Result<Graph> GraphBuilder::build(std::size_t which, const BuildOptions& options
   }
   const trace::Step& step = steps_->steps[which];
   if (index_->far(step.start) || index_->far(step.end)) {
-    return fail(ErrorCode::kDeclined, step.name + " lies days away from the first step",
+    return fail(ErrorCode::kDeclined, step.name + " is days away from the first step",
                 "the trace's clock is broken, or the file holds several recordings");
   }
   // The longest steps of real programs (hundreds of micro-batches) have some hundred thousand tasks.
@@ -226,7 +226,7 @@ Result<Graph> GraphBuilder::build(std::size_t which, const BuildOptions& options
   Graph graph = build_step(*index_, *startup_, *steps_, which, options, *latencies_);
   if (graph.size() <= 1) {
     return fail(ErrorCode::kDeclined, steps_->steps[which].name + " holds no work",
-                "no operation, call or kernel lies inside the step's range");
+                "no operation, call or kernel is inside the step's range");
   }
   FORETRACE_TRY_VOID(make_sound(graph));
   if (!startup_->cold(which)) graph.period = paces_[which].period;

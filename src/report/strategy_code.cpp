@@ -91,7 +91,7 @@ class Script {
     if (!places_.loader.empty()) body_ += loader();
     std::string text = fmt::format(
         "# {}\n# Predicted by foretrace: {:.2f} ms -> {:.2f} ms [{:.2f}, {:.2f}]. Gains are "
-        "those of each part beside all others.\n",
+        "those of each part next to all others.\n",
         one_line(describe(o.best)), to_ms(o.baseline), to_ms(o.prediction.step), to_ms(o.prediction.low),
         to_ms(o.prediction.high));
     text += by_hand_.empty() ? std::string() : "#\n# By hand:\n" + by_hand_;

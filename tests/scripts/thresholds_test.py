@@ -18,6 +18,15 @@ class Thresholds(unittest.TestCase):
             self.assertEqual(len(changed.splitlines()), len(text.splitlines()))
             self.assertNotEqual(changed, text)
 
+    def test_the_page_lists_them_all(self):
+        page = (ROOT / "docs" / "internals" / "thresholds.md").read_text()
+        listed = [(file.rsplit("/", 1)[-1], name, text) for file, name, text, _ in thresholds.every()]
+        for file, name, text in listed:
+            rows = [line for line in page.splitlines() if line.startswith(f"| `{file}` `{name}`")]
+            self.assertEqual(len(rows), 1, (file, name))
+            self.assertIn(text, rows[0])
+        self.assertEqual(page.count("\n| `"), len(listed) + page[: page.index("<!-- thresholds -->")].count("\n| `"))
+
     def test_several_constants_of_one_declaration(self):
         text = "constexpr double kA = 0.1, kB = 0.9;  // of it\n"
         text = thresholds.changed(thresholds.changed(text, "kA", 2, False), "kB", 0.5, True)

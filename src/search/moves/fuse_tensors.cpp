@@ -43,7 +43,7 @@ void propose(const PlanView& v, std::vector<Edits>& out) {
 
 PlanMove fuse_tensors_move() {
   return {"fuse tensors", "gradients of neighbouring buckets are reduced by one call, or one bucket by two",
-          "a bucket is memory: the largest one is held beside the gradients", propose};
+          "a bucket is memory: the largest one is held in addition to the gradients", propose};
 }
 
 }  // namespace foretrace::search

@@ -185,7 +185,7 @@ Status PieceReader::read_head() {
         error.hint = "a PyTorch profiler trace has one; is this another tool's file?";
         if (has("schema") && has("nodes")) {
           error.message = "this is an execution trace: it names tensors, and not when anything ran";
-          error.hint = "give the profiler's trace; \"out.et.json.gz\" beside \"out.json.gz\" is read with it";
+          error.hint = "give the profiler's trace; \"out.et.json.gz\" next to \"out.json.gz\" is read with it";
         }
       } else if (scan.stop == TopLevelScan::Stop::kNeedMore) {
         error.message = "the JSON text ends before any event: the file is truncated";

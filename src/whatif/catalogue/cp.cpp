@@ -192,7 +192,7 @@ const Registered kRegistered(
      .about = "context parallel: the positions of every sample divided over several GPUs",
      .parameters = parameters(),
      .assumes =
-         "attention sees all keys, by a ring that runs beside it, a gather in front of it, or an exchange of heads; "
+         "attention sees all keys, by a ring that runs alongside, a gather in front of it, or an exchange of heads; "
          "causal work is balanced (each GPU has an early and a late part); gradients are reduced over the GPUs",
      .source = "Ring Attention (arXiv 2310.01889), DeepSpeed Ulysses (arXiv 2309.14509), Llama 3 (arXiv 2407.21783)",
      .not_modelled =

@@ -110,7 +110,7 @@ class Fp8 {
     if (m_.memory) fp8_memory(m_, *flow, found);
     const bool strict =
         std::any_of(found.begin(), found.end(), [](const Fp8Layer& l) { return l.dtype == Dtype::kFp32; });
-    if (strict) m_.not_modelled.emplace_back("FP8 beside FP32 tensors: measured was FP8 beside bfloat16 only");
+    if (strict) m_.not_modelled.emplace_back("FP8 together with FP32 tensors: only FP8 with bfloat16 was measured");
     if (fused_ || strict) m_.validated = false;
     return {};
   }

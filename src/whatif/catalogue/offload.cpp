@@ -163,7 +163,7 @@ const Registered kRegistered(
     {.name = "offload",
      .about = "tensors saved for the backward pass are kept in host memory meanwhile",
      .parameters = {{"prefetch",
-                     "1: copies run beside the computation and come back early (vDNN); 0: in its stream, as "
+                     "1: copies overlap the computation and come back early (vDNN); 0: in its stream, as "
                      "save_on_cpu does it",
                      "0",
                      {"0", "1"}}},

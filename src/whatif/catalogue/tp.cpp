@@ -196,7 +196,7 @@ std::vector<Parameter> parameters() {
   add("kv", "heads of keys and values below size: repeated, or the division refused", "replicated",
       {"replicated", "refused"});
   add("reduce", "0: with sequence=1, gradients of norms are not summed over the GPUs", "1", {"1", "0"});
-  add("async", "1: sums of the input's gradient run beside the weight's gradient", "0", {"0", "1"});
+  add("async", "1: sums of the input's gradient overlap the weight's gradient", "0", {"0", "1"});
   return out;
 }
 

@@ -36,7 +36,7 @@ Result<Parallelism> make_parallelism(const ParallelChoice& choice) {
   if (choice.servers) {
     if (*choice.servers < 0 || *choice.servers > kMostServers) {
       return fail(ErrorCode::kUsage, fmt::format("--servers must be from 0 to {}", kMostServers),
-                  "0: a server beside each worker");
+                  "0: a server next to each worker");
     }
     if (s.scheme != Scheme::kPs && s.scheme != Scheme::kP3) {
       return fail(ErrorCode::kUsage, fmt::format("--servers: {} has no parameter servers", to_string(s.scheme)),

@@ -101,7 +101,7 @@ Parameter bucket_mb_parameter() {
 }
 
 Parameter servers_parameter() {
-  return count("servers", "parameter servers on machines of their own; 0: one beside each worker", "0", -1);
+  return count("servers", "parameter servers on machines of their own; 0: one next to each worker", "0", -1);
 }
 
 std::vector<Parameter> sharded_parameters() {
@@ -119,7 +119,7 @@ std::vector<Parameter> sharded_parameters() {
              {"as_is", "bf16", "fp16", "fp32"}),
       choice("reshard", "0: gathered parameters stay until backward (reshard_after_forward=False)", "1", {"1", "0"}),
       count("prefetch", "units gathered ahead of their use; default: one, in backward", "0", -1),
-      count("shard", "GPUs that divide one copy of the model, replicas beside it (HSDP); default: all", "0", -1),
+      count("shard", "GPUs that divide one copy of the model; the others hold replicas (HSDP); default: all", "0", -1),
       choice("cpu_offload", "1: shards and their update live on the host", "0", {"0", "1"})};
 }
 

@@ -156,7 +156,7 @@ Ns add_launches(Model& m, Draft& draft, const Row& row, std::size_t more, double
     const std::uint32_t t = row.tasks[i];
     Place at = place_behind(g, t);
     for (std::size_t k = 0; k < more && at.known(); ++k) {
-      at = draft.insert({.name = "batch norm, beside its main kernel",
+      at = draft.insert({.name = "batch norm, other kernels",
                          .cost = each,
                          .phase = row.phase,
                          .layer = g.layer[t],
