@@ -203,7 +203,7 @@ def no_sync() -> str:
 def offload(*, prefetch: bool | None = None) -> str:
     """Tensors saved for the backward pass are kept in host memory meanwhile.
 
-    prefetch: 1: copies run beside the computation and come back early (vDNN); 0: in its stream, as save_on_cpu does it (default 0)
+    prefetch: 1: copies overlap the computation and come back early (vDNN); 0: in its stream, as save_on_cpu does it (default 0)
     """
     return written("offload", locals())
 

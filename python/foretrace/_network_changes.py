@@ -110,7 +110,7 @@ def fsdp(*, workers: float | None = None, fabric: str | None = None, collectives
     reduce_dtype: the type that gradients are reduced in; default: that of the parameters
     reshard: 0: gathered parameters stay until backward (reshard_after_forward=False) (default 1)
     prefetch: units gathered ahead of their use; default: one, in backward
-    shard: GPUs that divide one copy of the model, replicas beside it (HSDP); default: all
+    shard: GPUs that divide one copy of the model; the others hold replicas (HSDP); default: all
     cpu_offload: 1: shards and their update live on the host (default 0)
     workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, compress: as for ddp
     """
@@ -148,7 +148,7 @@ def p3(*, workers: float | None = None, fabric: str | None = None, collectives: 
        compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Parameter servers with slices and priorities: what the next forward pass needs first is sent first.
 
-    servers: parameter servers on machines of their own; 0: one beside each worker (default 0)
+    servers: parameter servers on machines of their own; 0: one next to each worker (default 0)
     slice_mb: what is sent at once, MiB (default 4)
     send_us: CPU time of sending a slice (default 25)
     sender: who sends slices: a thread of its own, or the one that trains, between its launches (default thread)
@@ -164,7 +164,7 @@ def ps(*, workers: float | None = None, fabric: str | None = None, collectives: 
        compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Parameter servers: gradients are pushed, added up and pulled back.
 
-    servers: parameter servers on machines of their own; 0: one beside each worker (default 0)
+    servers: parameter servers on machines of their own; 0: one next to each worker (default 0)
     slice_mb: buckets are cut into parts of this many MiB; 0: sent whole (default 0)
     workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as for ddp
     """
@@ -181,7 +181,7 @@ def tp(size: float, *, fabric: str | None = None, collectives: str | None = None
     vocab: whether embedding, head and loss are divided too (default parallel)
     kv: heads of keys and values below size: repeated, or the division refused (default replicated)
     reduce: 0: with sequence=1, gradients of norms are not summed over the GPUs (default 1)
-    async_: 1: sums of the input's gradient run beside the weight's gradient (default 0)
+    async_: 1: sums of the input's gradient overlap the weight's gradient (default 0)
     fabric, collectives, collectives_tag, gpus_per_node: as for ddp
     """
     return written("tp", locals())
@@ -222,7 +222,7 @@ def zero3(*, workers: float | None = None, fabric: str | None = None, collective
     reduce_dtype: the type that gradients are reduced in; default: that of the parameters
     reshard: 0: gathered parameters stay until backward (reshard_after_forward=False) (default 1)
     prefetch: units gathered ahead of their use; default: one, in backward
-    shard: GPUs that divide one copy of the model, replicas beside it (HSDP); default: all
+    shard: GPUs that divide one copy of the model; the others hold replicas (HSDP); default: all
     cpu_offload: 1: shards and their update live on the host (default 0)
     workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, compress: as for ddp
     """
