@@ -47,6 +47,17 @@ std::optional<int> gate_code(std::optional<compare::Outcome> outcome, std::strin
 }
 
 // Both sides are all ranks of a job.
+// Of recordings of one rank and of jobs alike.
+template <class Compared>
+Answer answer_of(const Request& request, const Compared& result) {
+  const bool declined = result.verdict && !result.verdict->prediction.declined.empty();
+  return {request.json                      ? report::to_json(result)
+          : request.values.flag("markdown") ? report::to_markdown(result, request.style.top)
+                                            : report::to_text(result, request.style),
+          gate_code(result.outcome, request.values.text("inconclusive").value_or(""))
+              .value_or(declined ? kDeclined : kDone)};
+}
+
 Result<Answer> compare_jobs(const Request& request, const ranks::Job& before, const ranks::Job& after,
                             const compare::Options& options) {
   const Values& values = request.values;
@@ -58,12 +69,7 @@ Result<Answer> compare_jobs(const Request& request, const ranks::Job& before, co
     return fail(ErrorCode::kUsage, "--residuals-out learns from one rank", "--rank R picks it");
   }
   FORETRACE_TRY(const compare::JobComparison result, compare::compare_jobs(before, after, options));
-  const bool declined = result.verdict && !result.verdict->prediction.declined.empty();
-  return Answer{
-      request.json              ? report::to_json(result)
-      : values.flag("markdown") ? report::to_markdown(result, request.style.top)
-                                : report::to_text(result, request.style),
-      gate_code(result.outcome, values.text("inconclusive").value_or("")).value_or(declined ? kDeclined : kDone)};
+  return answer_of(request, result);
 }
 
 Result<Answer> run_compare(const Request& request) {
@@ -99,12 +105,7 @@ Result<Answer> run_compare(const Request& request) {
   if (learned && result.verdict) {
     FORETRACE_TRY_VOID(write_residuals(*learned, *result.verdict));
   }
-  const bool declined = result.verdict && !result.verdict->prediction.declined.empty();
-  return Answer{
-      request.json              ? report::to_json(result)
-      : values.flag("markdown") ? report::to_markdown(result, request.style.top)
-                                : report::to_text(result, request.style),
-      gate_code(result.outcome, values.text("inconclusive").value_or("")).value_or(declined ? kDeclined : kDone)};
+  return answer_of(request, result);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -52,6 +53,20 @@ class Names {
 struct Columns {
   Column start, length, name, layer, op, kind, why, cause, event;
   Column shapes, launch, waits, waits_for, waits_why;
+
+  /// What a task is, and the task that held it last, if one did.
+  void add_task(std::uint32_t task, graph::TaskKind what, graph::Phase phase, bool critical, graph::DependencyKind held_by,
+                std::optional<std::uint32_t> held_last) {
+    kind.number(static_cast<unsigned>(what) | static_cast<unsigned>(phase) << 4 | (critical ? 1U << 7 : 0U));
+    why.number(static_cast<unsigned>(held_by));
+    cause.zigzag(held_last ? static_cast<std::int64_t>(task) - *held_last : 0);
+  }
+  /// A task of several ranks: no event of one trace belongs to it.
+  void add_no_event() {
+    event.zigzag(0);
+    shapes.number(0);
+    launch.number(0);
+  }
   [[nodiscard]] std::array<std::pair<const char*, const Column*>, 14> all() const {
     return {{{"start", &start},
              {"length", &length},

@@ -91,14 +91,10 @@ Columns job_columns(const overview::JobOverview& job, Names& names) {
       out.name.number(waiting ? waits : place(g.name[t]));
       out.layer.number(g.layer[t].valid() ? place(g.layers[g.layer[t].index()].name) : 0);
       out.op.number(purposes[t]);
-      out.kind.number(static_cast<unsigned>(s.kind) | static_cast<unsigned>(g.phase[t]) << 4 |
-                      (critical[t] != 0 ? 1U << 7 : 0U));
-      out.why.number(static_cast<unsigned>(step.timeline.cause_kind[t]));
       const std::uint32_t cause = step.timeline.cause[t];
-      out.cause.zigzag(cause == kNone ? 0 : static_cast<std::int64_t>(t) - cause);
-      out.event.zigzag(0);
-      out.shapes.number(0);
-      out.launch.number(0);
+      out.add_task(t, s.kind, g.phase[t], critical[t] != 0, step.timeline.cause_kind[t],
+                   cause == kNone ? std::nullopt : std::optional(cause));
+      out.add_no_event();
     }
   }
   add_dependencies(out, g);
@@ -147,14 +143,8 @@ Columns changed_columns(const overview::ChangedJob& job, Names& names) {
       out.layer.number(g.layer[t].valid() ? names.place(g.strings[g.layers[g.layer[t].index()].name]) : 0);
       out.op.number(part.meeting != nullptr && !part.meeting->name.empty() ? names.place(part.meeting->name) : 0);
       const TaskKind kind = waiting ? TaskKind::kWait : part.meeting != nullptr ? TaskKind::kCollective : g.kind[t];
-      out.kind.number(static_cast<unsigned>(kind) | static_cast<unsigned>(g.phase[t]) << 4 |
-                      (critical[t] != 0 ? 1U << 7 : 0U));
-      out.why.number(static_cast<unsigned>(job.step.cause_kind(t)));
-      const std::optional<std::uint32_t> cause = job.step.cause(t);
-      out.cause.zigzag(cause ? static_cast<std::int64_t>(t) - *cause : 0);
-      out.event.zigzag(0);
-      out.shapes.number(0);
-      out.launch.number(0);
+      out.add_task(t, kind, g.phase[t], critical[t] != 0, job.step.cause_kind(t), job.step.cause(t));
+      out.add_no_event();
     }
   }
   add_dependencies(out, g);

@@ -74,11 +74,7 @@ Columns columns_of(const trace::Trace& trace, const PackedTimeline& timeline, Na
       out.layer.number(g.layer[t].valid() ? graph_name(g.layers[g.layer[t].index()].name) : 0);
       const bool op = g.op[t].valid() && g.op[t].index() < trace.size();
       out.op.number(op ? trace_name(trace.events.name[g.op[t].index()]) : 0);
-      out.kind.number(static_cast<unsigned>(g.kind[t]) | static_cast<unsigned>(g.phase[t]) << 4 |
-                      static_cast<unsigned>(critical[t]) << 7);
-      out.why.number(static_cast<unsigned>(step.cause_kind(t)));
-      const std::optional<std::uint32_t> cause = step.cause(t);
-      out.cause.zigzag(cause ? static_cast<std::int64_t>(t) - *cause : 0);
+      out.add_task(t, g.kind[t], g.phase[t], critical[t] != 0, step.cause_kind(t), step.cause(t));
       const std::int64_t event = own ? static_cast<std::int64_t>(g.event[t].value) + 1 : 0;
       out.event.zigzag(event - event_before);
       event_before = event;

@@ -168,15 +168,9 @@ std::string to_text(const PlanReport& r, const TextStyle& style) {
   for (const PlanPrediction& p : r.declined) {
     out += paragraph(fmt::format("{}: declined. {}", name_of(p), p.declined), style);
   }
-  std::vector<std::string> notes;
-  for (const PlanPrediction& p : r.plans) {
-    for (const std::string& n : p.not_modelled) {
-      if (std::find(notes.begin(), notes.end(), n) == notes.end()) notes.push_back(n);
-    }
-  }
-  if (!notes.empty()) out += "\n  not modelled, or good to know:\n";
-  for (const std::string& n : notes) out += text_line("- " + n, style, 4);
-  return out;
+  std::vector<const std::vector<std::string>*> notes;
+  for (const PlanPrediction& p : r.plans) notes.push_back(&p.not_modelled);
+  return out + not_modelled_text(notes, style);
 }
 
 std::string to_json(const PlanReport& r) {

@@ -180,6 +180,18 @@ std::string support(const whatif::Prediction& p) {
 
 }  // namespace
 
+std::string not_modelled_text(const std::vector<const std::vector<std::string>*>& lists, const TextStyle& style) {
+  std::vector<std::string> notes;
+  for (const std::vector<std::string>* list : lists) {
+    for (const std::string& n : *list) {
+      if (std::find(notes.begin(), notes.end(), n) == notes.end()) notes.push_back(n);
+    }
+  }
+  std::string out = notes.empty() ? "" : "\n  not modelled, or good to know:\n";
+  for (const std::string& n : notes) out += text_line("- " + n, style, 4);
+  return out;
+}
+
 std::string trust_text(const std::vector<const whatif::Prediction*>& predictions, const TextStyle& style) {
   std::string out;
   std::vector<std::pair<std::string, std::string>> wide, answered;

@@ -74,6 +74,9 @@ std::string paragraph(std::string_view text, const TextStyle& style);
 /// The members of "baseline" that whatif and advise share; the object is open before and after.
 void write_baseline(JsonWriter& json, const analysis::StepFigures& baseline);
 
+/// The list "not modelled, or good to know", each note once; empty where there is none.
+std::string not_modelled_text(const std::vector<const std::vector<std::string>*>& lists, const TextStyle& style);
+
 /// What the reader of these predictions has to know of their figures: where a bound decided, what supports large gains, and what the
 /// trace leaves open that makes bands wide. Empty where there is nothing of this.
 std::string trust_text(const std::vector<const whatif::Prediction*>& predictions, const TextStyle& style);

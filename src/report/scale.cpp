@@ -56,15 +56,9 @@ std::string to_text(const analysis::ScaleReport& r, const TextStyle& style) {
   std::vector<const whatif::Prediction*> shown;
   for (const whatif::Prediction& p : r.predictions) shown.push_back(&p);
   out += trust_text(shown, style);
-  std::vector<std::string> notes;
-  for (const whatif::Prediction& p : r.predictions) {
-    for (const std::string& n : p.not_modelled) {
-      if (std::find(notes.begin(), notes.end(), n) == notes.end()) notes.push_back(n);
-    }
-  }
-  if (!notes.empty()) out += "\n  not modelled, or good to know:\n";
-  for (const std::string& n : notes) out += text_line("- " + n, style, 4);
-  return out;
+  std::vector<const std::vector<std::string>*> notes;
+  for (const whatif::Prediction& p : r.predictions) notes.push_back(&p.not_modelled);
+  return out + not_modelled_text(notes, style);
 }
 
 std::string to_json(const analysis::ScaleReport& r) {
