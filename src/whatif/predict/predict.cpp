@@ -104,17 +104,27 @@ class Completion {
   double factor_ = 1;
 };
 
-// What of a use no measured step had: "compile:mode=reduce-overhead", or all of it.
-std::vector<std::string> not_validated(const Use& use) {
+// What a reader has to know of a change that measured steps do not support: how far it was off, or that nobody measured it.
+std::string doubt_about(const WhatIf& whatif) {
+  const PastErrors* past = past_errors_of(whatif.name);
+  if (past == nullptr || !past->step_pct) return whatif.name + " is not validated against measurements";
+  return fmt::format("{} was {:.1f} % off in the mean of {} measured rows, which widens its band", whatif.name,
+                     *past->step_pct, past->rows);
+}
+
+// Of a use that measured steps do not support in full, why: all of it, or settings that no measured step had.
+std::vector<std::string> doubts(const Use& use) {
   const WhatIf& whatif = *use.whatif;
-  if (!whatif.validated) return {whatif.name};
+  if (!whatif.validated) return {doubt_about(whatif)};
   std::vector<std::string> found;
   for (const std::string& part : whatif.unvalidated) {
     const std::size_t equals = part.find('=');
     const std::string parameter = part.substr(0, equals);
     const bool asked = equals == std::string::npos ? !use.parameters.text(parameter).empty()
                                                    : use.parameters.text(parameter) == part.substr(equals + 1);
-    if (asked) found.push_back(fmt::format("{}:{}", whatif.name, equals == std::string::npos ? part + "=…" : part));
+    if (asked)
+      found.push_back(fmt::format("{}:{} is not validated against measurements", whatif.name,
+                                  equals == std::string::npos ? part + "=…" : part));
   }
   return found;
 }
@@ -211,9 +221,9 @@ Result<Model> apply_use(Model model, const Use& use, const std::string& target, 
   model.facts = std::make_shared<const GraphFacts>(model.facts);
   model.applied.push_back({whatif.name, whatif.changes});
   if (!whatif.not_modelled.empty()) model.not_modelled.push_back(whatif.not_modelled);
-  for (const std::string& what : not_validated(use)) {
+  for (std::string& doubt : doubts(use)) {
     model.validated = false;
-    model.not_modelled.push_back(what + " is not validated against measurements");
+    model.not_modelled.push_back(std::move(doubt));
   }
   how = {use.text, draft.changed(), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
   return model;
