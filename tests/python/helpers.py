@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +36,7 @@ def ns_of(value) -> int:
 
 
 def more_traces() -> list[Path]:
-    """Kineto traces of FORETRACE_TRUTH and FORETRACE_PUBLIC; empty when neither is set."""
+    """Kineto traces of FORETRACE_TRUTH and FORETRACE_PUBLIC, of a job the first rank's; empty when neither is set."""
     found = []
     for variable, patterns in (("FORETRACE_TRUTH", ("h200*/*.json.gz",)),
                                ("FORETRACE_PUBLIC", ("kineto-misc/*.json.gz", "dlrm-8ranks-v100/*.json.gz"))):
@@ -43,5 +44,5 @@ def more_traces() -> list[Path]:
         if folder:
             here = sorted(p for pattern in patterns for p in Path(folder).glob(pattern))
             assert here, f"{variable}={folder} holds no trace"
-            found += here
+            found += [p for p in here if not re.search(r"(\br|rank)[1-9]\d*\.json", p.name)]
     return found
