@@ -1,9 +1,12 @@
 // What-ifs on all ranks of a job: changes made on each rank, and all of them simulated together.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -148,6 +151,43 @@ TEST(JobWhatIf, WhatTheNetworkDoesNotExplainStays) {
   EXPECT_DOUBLE_EQ(times.factor(50), 4);             // faster than modelled: all of it follows the models
   EXPECT_DOUBLE_EQ(times.factor(300), 600.0 / 300);  // 100 become 400, 200 stay
   EXPECT_DOUBLE_EQ(times.factor(0), 1);
+  const whatif::NetworkTimes unnamed{.there = 400};
+  EXPECT_DOUBLE_EQ(unnamed.factor(300), 400.0 / 300);  // nobody said what network this is: all of it is replaced
+  // Half of the measured call of 40 was no transfer, and half of the one of 60 on the other network is none: 80 of 100, 370 of 400.
+  const whatif::NetworkTimes calls{.here = 100, .there = 400, .here_call = 40, .there_call = 60};
+  EXPECT_DOUBLE_EQ(calls.factor(80), 370.0 / 80);
+  EXPECT_DOUBLE_EQ(calls.factor(100), 4);
+  EXPECT_DOUBLE_EQ(calls.factor(30), 340.0 / 60);  // the whole call
+}
+
+// Measured all-reduces of two ranks, all of them `ms` long.
+std::string all_reduces_of(const char* tag, double ms) {
+  return fmt::format(
+      "{{\"tag\":\"{0}\",\"world\":2,\"coll\":\"all_reduce\",\"mb\":0.001,\"ms\":{1}}}\n"
+      "{{\"tag\":\"{0}\",\"world\":2,\"coll\":\"all_reduce\",\"mb\":64,\"ms\":{1}}}\n",
+      tag, ms);
+}
+
+TEST(JobWhatIf, CollectivesMeasuredOnTheOtherNetworkReplaceRecordedTransfers) {
+  ScriptedJob m = data_parallel(2);
+  const ranks::Job job = m.job();
+  const Baseline today = baseline_of(job);
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / "foretrace-network-test.jsonl";
+  std::ofstream(file) << all_reduces_of("slow", 20) << all_reduces_of("here", 10);
+  const std::string measured = "network:collectives=" + file.string() + ",collectives_tag=slow";
+  const Prediction replaced = ask(today, measured);
+  ASSERT_EQ(replaced.declined, "");
+  const Ns collectives = replaced.ranks[0].transfer / (20 * kNsPerMs);
+  EXPECT_GT(collectives, 0);
+  EXPECT_EQ(replaced.ranks[0].transfer, collectives * 20 * kNsPerMs);  // each takes what was measured
+  EXPECT_THAT(replaced.not_modelled, testing::Contains(HasSubstr("the network of the recording was not named")));
+  // Both networks were measured, and transfers here are shorter than that: they take twice as long.
+  const Prediction twice = ask(today, measured + ",was_collectives=" + file.string() + ",was_collectives_tag=here");
+  ASSERT_EQ(twice.declined, "");
+  EXPECT_NEAR(static_cast<double>(twice.ranks[0].transfer) / static_cast<double>(today.figures.job->ranks[0].transfer),
+              2, 1e-3);
+  EXPECT_FALSE(whatif::parse_use("network:was_collectives_tag=here"));
+  std::filesystem::remove(file);
 }
 
 TEST(JobWhatIf, StagesAreBalancedInPipelinesOnly) {
