@@ -151,6 +151,7 @@ TEST(JobWhatIf, WhatTheNetworkDoesNotExplainStays) {
   EXPECT_DOUBLE_EQ(times.factor(50), 4);             // faster than modelled: all of it follows the models
   EXPECT_DOUBLE_EQ(times.factor(300), 600.0 / 300);  // 100 become 400, 200 stay
   EXPECT_DOUBLE_EQ(times.factor(0), 1);
+  EXPECT_DOUBLE_EQ(times.factor(300, true), 4);  // measured exactly: kernels slow it as much there
   const whatif::NetworkTimes unnamed{.there = 400};
   EXPECT_DOUBLE_EQ(unnamed.factor(300), 400.0 / 300);  // nobody said what network this is: all of it is replaced
   // Half of the measured call of 40 was no transfer, and half of the one of 60 on the other network is none: 80 of 100, 370 of 400.
@@ -188,6 +189,34 @@ TEST(JobWhatIf, CollectivesMeasuredOnTheOtherNetworkReplaceRecordedTransfers) {
               2, 1e-3);
   EXPECT_FALSE(whatif::parse_use("network:was_collectives_tag=here"));
   std::filesystem::remove(file);
+}
+
+TEST(JobWhatIf, BlocksThatRunAgainReduceTheirActivationsAgain) {
+  ScriptedJob m(2);
+  m.descriptions["0"] = "mesh_tp";
+  const ScriptedJob::Call reduced{.elements = 8 * 1024 * 64, .dims = "[[8, 1024, 64]]"};
+  for (int s = 0; s < 3; ++s) {
+    for (std::size_t r = 0; r < 2; ++r) {
+      for (int block = 0; block < 4; ++block) {
+        for (const char* kernel : {"query", "out"}) m.compute(r, kernel, kNsPerMs);
+        m.collective(r, reduced);
+        for (const char* kernel : {"up", "down"}) m.compute(r, kernel, kNsPerMs);
+      }
+      for (int block = 0; block < 4; ++block) {
+        for (const char* kernel : {"down_grad", "up_grad", "out_grad", "query_grad"})
+          m.compute(r, kernel, kNsPerMs, true);
+        m.collective(r, reduced, true);
+      }
+    }
+    m.step();
+  }
+  const ranks::Job job = m.job();
+  const Baseline today = baseline_of(job);
+  const Prediction again = ask(today, "checkpoint");
+  ASSERT_EQ(again.declined, "");
+  // Eight reductions in a step, and those of the four forward passes again.
+  EXPECT_NEAR(static_cast<double>(again.ranks[0].transfer) / static_cast<double>(today.figures.job->ranks[0].transfer),
+              1.5, 0.01);
 }
 
 TEST(JobWhatIf, StagesAreBalancedInPipelinesOnly) {

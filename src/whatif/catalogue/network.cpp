@@ -71,6 +71,7 @@ Status apply_network(Model& model, Draft& draft, const Parameters& p) {
   FORETRACE_TRY(const std::optional<PlacedNetwork> here, network_of_recording(model, p));
   FORETRACE_TRY(const PlacedNetwork there, network(model, p, kThere));
   const auto times = network_times(*model.trace, here ? &*here : nullptr, there);
+  const bool measured = !p.text(kHere.collectives).empty() && !p.text(kThere.collectives).empty();
   std::size_t unknown = 0;
   for (const std::uint32_t t : collectives) {
     const auto known = model.graph.event[t].valid() ? times.find(model.graph.event[t].value) : times.end();
@@ -78,7 +79,8 @@ Status apply_network(Model& model, Draft& draft, const Parameters& p) {
       ++unknown;
       continue;
     }
-    const double factor = known->second.factor(static_cast<double>(model.graph.cost[t]));
+    const double factor =
+        known->second.factor(static_cast<double>(model.graph.cost[t]), measured && model.transfers_only);
     if (factor != 1) draft.scale({t}, factor);
   }
   if (!model.transfers_only) {

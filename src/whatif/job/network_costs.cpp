@@ -75,9 +75,10 @@ std::vector<std::int64_t> members_of(const ranks::Operation& op,
 
 }  // namespace
 
-double NetworkTimes::factor(double recorded) const {
+double NetworkTimes::factor(double recorded, bool exact) const {
   if (recorded <= 0) return 1;
   if (here <= 0) return there / recorded;
+  if (exact && recorded >= here) return there / here;
   double links = here, others = there;
   if (recorded < here && here_call > 0) {
     const double no_transfer = std::min(1.0, (here - recorded) / here_call);

@@ -45,8 +45,9 @@ struct NetworkTimes {
   /// A recorded transfer on the other network, over its time now. What the links of this one explain of it follows the other
   /// one; the rest (an unnamed slower link, kernels that ran beside it) stays. Without a network here, all of it is replaced.
   /// Measured calls take the host's time too. Where the recorded kernel is shorter than the measured call, that much of a call is no
-  /// transfer, and the same part of a call is none on the other network.
-  [[nodiscard]] double factor(double recorded) const;
+  /// transfer, and the same part of a call is none on the other network. `exact`: both networks were measured and `recorded` has no
+  /// waiting: then the rest is what kernels next to the transfer cost it, in percent as much on the other network.
+  [[nodiscard]] double factor(double recorded, bool exact = false) const;
 };
 
 /// By event of the kernel. Kernels whose size or group is unknown are left out. `here`: null: not known.
