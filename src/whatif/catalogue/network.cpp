@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <vector>
 
 #include "foretrace/whatif/parallel.hpp"
 #include "whatif/catalogue/also_written.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/job/kernels_beside.hpp"
 #include "whatif/job/network_costs.hpp"
 #include "whatif/model/whole_number.hpp"
 #include "whatif/parallel/scheme_whatif.hpp"
@@ -73,6 +75,7 @@ Status apply_network(Model& model, Draft& draft, const Parameters& p) {
   const auto times = network_times(*model.trace, here ? &*here : nullptr, there);
   const bool measured = !p.text(kHere.collectives).empty() && !p.text(kThere.collectives).empty();
   std::size_t unknown = 0;
+  std::vector<OtherTransfer> others;
   for (const std::uint32_t t : collectives) {
     const auto known = model.graph.event[t].valid() ? times.find(model.graph.event[t].value) : times.end();
     if (known == times.end()) {
@@ -81,7 +84,9 @@ Status apply_network(Model& model, Draft& draft, const Parameters& p) {
     }
     const double factor =
         known->second.factor(static_cast<double>(model.graph.cost[t]), measured && model.transfers_only);
-    if (factor != 1) draft.scale({t}, factor);
+    if (factor == 1) continue;
+    draft.scale({t}, factor);
+    others.push_back({t, draft.cost(t), known->second.channels});
   }
   if (!model.transfers_only) {
     model.not_modelled.emplace_back(
@@ -92,6 +97,7 @@ Status apply_network(Model& model, Draft& draft, const Parameters& p) {
     model.not_modelled.push_back(fmt::format("{} of {} collectives keep their time: their size or ranks are unknown",
                                              unknown, collectives.size()));
   }
+  if (!others.empty()) slow_kernels_beside(model, draft, others);
   return {};
 }
 

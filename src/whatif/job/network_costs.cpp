@@ -30,8 +30,8 @@ const hardware::CollectiveModel* PlacedNetwork::with_per_node(int members_per_no
   return known.get();
 }
 
-std::optional<double> PlacedNetwork::cost(const ranks::Operation& operation,
-                                          const std::vector<std::int64_t>& members) const {
+std::optional<hardware::CollectiveCost> PlacedNetwork::cost(const ranks::Operation& operation,
+                                                            const std::vector<std::int64_t>& members) const {
   const std::optional<hardware::Collective> kind = hardware::parse_collective(ranks::to_string(operation.kind));
   if (!kind || operation.bytes <= 0 || members.size() < 2) return std::nullopt;
   // Of a group whose members are far apart in number, fewer share a node than there are GPUs in it.
@@ -41,15 +41,14 @@ std::optional<double> PlacedNetwork::cost(const ranks::Operation& operation,
   for (const auto& [node, count] : in_node) most = std::max(most, count);
   const hardware::CollectiveModel* model = with_per_node(most);
   if (model == nullptr) return std::nullopt;
-  return static_cast<double>(
-      model->cost({*kind, static_cast<double>(operation.bytes), static_cast<int>(members.size())}).ns);
+  return model->cost({*kind, static_cast<double>(operation.bytes), static_cast<int>(members.size())});
 }
 
 double PlacedNetwork::call(const ranks::Operation& operation, const std::vector<std::int64_t>& members) const {
   if (measured_ == nullptr) return 0;
   ranks::Operation smallest = operation;
   smallest.bytes = 1;
-  return cost(smallest, members).value_or(0);
+  return static_cast<double>(cost(smallest, members).value_or(hardware::CollectiveCost{}).ns);
 }
 
 namespace {
@@ -95,11 +94,17 @@ std::unordered_map<std::uint32_t, NetworkTimes> network_times(const trace::Trace
   std::unordered_map<std::uint32_t, NetworkTimes> out;
   for (const ranks::Operation& op : ranks::operations_of(trace, trace.distributed.rank)) {
     const std::vector<std::int64_t> members = members_of(op, groups, trace);
-    const std::optional<double> then = there.cost(op, members), now = here == nullptr ? 0 : here->cost(op, members);
-    if (!now || !then || (here != nullptr && *now <= 0)) continue;
+    const std::optional<hardware::CollectiveCost> then = there.cost(op, members);
+    if (!then) continue;
+    std::optional<hardware::CollectiveCost> now;
+    if (here != nullptr) {
+      now = here->cost(op, members);
+      if (!now || now->ns <= 0) continue;
+    }
     NetworkTimes& kernel = out[op.event];  // which may hold several messages
-    kernel.here += *now;
-    kernel.there += *then;
+    if (now) kernel.here += static_cast<double>(now->ns);
+    kernel.there += static_cast<double>(then->ns);
+    kernel.channels = std::max(kernel.channels, then->channels);
     kernel.there_call += there.call(op, members);
     if (here != nullptr) kernel.here_call += here->call(op, members);
   }

@@ -21,9 +21,9 @@ class PlacedNetwork {
  public:
   /// `choice.gpus_per_node`: 0: as many as the fabric says.
   static Result<PlacedNetwork> make(NetworkChoice choice, const hardware::Device& device);
-  /// Nanoseconds; nothing where the kind of the operation has no cost. `members`: ranks of the group, known or assumed.
-  [[nodiscard]] std::optional<double> cost(const ranks::Operation& operation,
-                                           const std::vector<std::int64_t>& members) const;
+  /// Nothing where the kind of the operation has no cost. `members`: ranks of the group, known or assumed.
+  [[nodiscard]] std::optional<hardware::CollectiveCost> cost(const ranks::Operation& operation,
+                                                             const std::vector<std::int64_t>& members) const;
   /// Of measured collectives, what the smallest message takes: latency, and the call itself; 0 of a fabric.
   [[nodiscard]] double call(const ranks::Operation& operation, const std::vector<std::int64_t>& members) const;
 
@@ -41,6 +41,7 @@ class PlacedNetwork {
 struct NetworkTimes {
   double here = 0;  ///< 0: nobody said what network this is
   double there = 0;
+  int channels = 0;                      ///< thread blocks on the other network
   double here_call = 0, there_call = 0;  ///< of that, what the smallest message took; 0: not measured
   /// A recorded transfer on the other network, over its time now. What the links of this one explain of it follows the other
   /// one; the rest (an unnamed slower link, kernels that ran beside it) stays. Without a network here, all of it is replaced.
