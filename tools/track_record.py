@@ -131,11 +131,11 @@ def found(appendix: str, scale: str, jobs: str, published: str, firsts: Iterable
             for values, cell in ((mine.gpu, row[7]), (mine.memory, row[8])):
                 if (value := percent(cell)) is not None:
                     values.append(value)
-    for row in records(appendix, JAX):
-        mine = out[row["what if"].split(":")[0]]
-        if (value := percent(row["step %"])) is not None:
-            mine.add_step(value, f"JAX {row['measured']} from {row['from']}")
-        if (value := percent(row["GPU time %"])) is not None:
+    for pair in records(appendix, JAX):
+        mine = out[pair["what if"].split(":")[0]]
+        if (value := percent(pair["step %"])) is not None:
+            mine.add_step(value, f"JAX {pair['measured']} from {pair['from']}")
+        if (value := percent(pair["GPU time %"])) is not None:
             mine.gpu.append(value)
     for row in between(appendix, "unseen-rows"):
         for use in whatifs_of(row[0].split()[-1]) or []:
