@@ -146,6 +146,42 @@ TEST(JobWhatIf, AnotherNetworkChangesTransfersOnly) {
   EXPECT_THAT(ask(today, "network").declined, HasSubstr("nothing in this step would change"));
 }
 
+// Measured all-reduces of two ranks, all of them `ms` long.
+std::string all_reduces_of(const char* tag, double ms) {
+  return fmt::format(
+      "{{\"tag\":\"{0}\",\"world\":2,\"coll\":\"all_reduce\",\"mb\":0.001,\"ms\":{1}}}\n"
+      "{{\"tag\":\"{0}\",\"world\":2,\"coll\":\"all_reduce\",\"mb\":64,\"ms\":{1}}}\n",
+      tag, ms);
+}
+
+TEST(JobWhatIf, LongerTransfersSlowTheKernelsThatComeToRunNextToThem) {
+  ScriptedJob m(2);
+  for (int s = 0; s < 3; ++s) {
+    for (std::size_t r = 0; r < 2; ++r) {
+      for (int i = 0; i < 4; ++i) m.compute(r, "gemm", kNsPerMs);
+      m.collective(r, {.elements = 1000, .overlaps = true}, true);
+      for (int i = 0; i < 4; ++i) m.compute(r, "gemm", kNsPerMs, true);
+    }
+    m.step();
+  }
+  const ranks::Job job = m.job();
+  const Baseline today = baseline_of(job);
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / "foretrace-network-beside-test.jsonl";
+  std::ofstream(file) << all_reduces_of("2ms", 2) << all_reduces_of("3ms", 3) << all_reduces_of("none", 0.001);
+  const auto gpu_time = [&](const std::string& tag) {
+    const Prediction p = ask(today, "network:collectives=" + file.string() + ",collectives_tag=" + tag);
+    EXPECT_EQ(p.declined, "");
+    return p.ranks[0].gpu_time;
+  };
+  const Ns now = today.figures.job->ranks[0].gpu_time;
+  EXPECT_LT(gpu_time("none"), now);  // what ran next to the transfer of 0.2 ms is alone
+  const Ns two = gpu_time("2ms") - now, three = gpu_time("3ms") - now;
+  EXPECT_GT(two, 0);
+  EXPECT_NEAR(static_cast<double>(three) / static_cast<double>(two), 2.8 / 1.8,
+              0.2);  // as much more as longer than today
+  std::filesystem::remove(file);
+}
+
 TEST(JobWhatIf, WhatTheNetworkDoesNotExplainStays) {
   const whatif::NetworkTimes times{.here = 100, .there = 400};
   EXPECT_DOUBLE_EQ(times.factor(50), 4);             // faster than modelled: all of it follows the models
@@ -159,14 +195,6 @@ TEST(JobWhatIf, WhatTheNetworkDoesNotExplainStays) {
   EXPECT_DOUBLE_EQ(calls.factor(80), 370.0 / 80);
   EXPECT_DOUBLE_EQ(calls.factor(100), 4);
   EXPECT_DOUBLE_EQ(calls.factor(30), 340.0 / 60);  // the whole call
-}
-
-// Measured all-reduces of two ranks, all of them `ms` long.
-std::string all_reduces_of(const char* tag, double ms) {
-  return fmt::format(
-      "{{\"tag\":\"{0}\",\"world\":2,\"coll\":\"all_reduce\",\"mb\":0.001,\"ms\":{1}}}\n"
-      "{{\"tag\":\"{0}\",\"world\":2,\"coll\":\"all_reduce\",\"mb\":64,\"ms\":{1}}}\n",
-      tag, ms);
 }
 
 TEST(JobWhatIf, CollectivesMeasuredOnTheOtherNetworkReplaceRecordedTransfers) {

@@ -51,7 +51,7 @@ Result<std::optional<PlacedNetwork>> network_of_recording(Model& model, const Pa
   if (!said && !p.text(kThere.collectives).empty()) {
     model.not_modelled.emplace_back(
         "the network of the recording was not named (was=, was_collectives=): measured times replace the recorded "
-        "transfers, and with them what kernels that ran next to these cost");
+        "transfers, and what kernels next to them cost is left out");
     return std::optional<PlacedNetwork>();
   }
   if (!said) {
