@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Predictions against measured steps: every variant of every measured model, predicted from the model's base trace alone.
+"""Predictions against measured steps: every variant of every measured model, predicted from the model's base trace alone, and the base from
+the traces of variants that a what-if leads back from (truth.BACK).
 
     tools/accuracy.py [TRUTH_DIR…]       these folders; else those of data/, and of $FORETRACE_TRUTH where set
     tools/accuracy.py --rows             also every row; --worst 10: the worst rows by time, GPU time and memory
@@ -154,9 +155,10 @@ def residuals_without(network: str, folder: str) -> Path:
 def measure(program: Program, folders: list[Folder], measured: bool = True, daydream: bool = False,
             scratch: str | None = None) -> tuple[list[Result], list[str]]:
     """All rows, and those with a variant nobody knows. `scratch`: a folder for residuals that leave the row's model out."""
-    unknown = sorted({f"{f.name}: {r.model} {r.variant}" for f in folders for _, rows in f.cases() for r in rows
+    pairs = [(f, base, rows) for f in folders for base, rows in (*f.cases(), *f.back())]
+    unknown = sorted({f"{f.name}: {r.model} {r.variant}" for f, _, rows in pairs for r in rows
                       if whatifs_of(r.variant) is None})
-    cases = [(f, base, [r for r in rows if whatifs_of(r.variant) is not None]) for f in folders for base, rows in f.cases()]
+    cases = [(f, base, [r for r in rows if whatifs_of(r.variant) is not None]) for f, base, rows in pairs]
 
     def one(case) -> list[Result]:
         folder, base, rows = case

@@ -21,7 +21,7 @@ DOCS = ROOT / "docs" / "internals" / "accuracy.md"
 MARK = "expectation"
 # What people ask, by the what-if that answers it.
 KINDS = {
-    "precision: amp, tf32, fp8, half": {"amp", "tf32", "fp8", "half"},
+    "precision: amp, tf32, fp32, fp8, half": {"amp", "tf32", "fp32", "fp8", "half"},
     "batch size, sequence length, layers": {"batch", "sequence", "layers"},
     "accumulate, checkpoint, offload, compress-activations": {"accumulate", "checkpoint", "offload", "compress-activations"},
     "optimizer, cuda-graph, no-sync, dataloader": {"fused-optimizer", "foreach-optimizer", "cuda-graph", "no-sync", "dataloader"},

@@ -8,8 +8,9 @@ anything is worse than tools/job_limits.json (by folders), or has no limit there
 
 A job is the traces `<model>.<tag>.<case>.w<world>.r<rank>.json.gz` of a folder with `truth.jsonl` (or `rows.jsonl`), whose rows are the steps of
 each rank without the profiler; `<case>/bs2` and the like are the same job after a change, in any of the folders. Rows with fewer channels
-(`max_ctas`) are the same job on slower links: `bandwidth` by what collectives of both were measured to take (`collectives.jsonl`). Traces in
-a folder `slowed` are jobs with a rank slowed down on purpose, which `no-straggler` makes the same job without that (case `slow-none`). A row whose
+(`max_ctas`) are the same job on slower links: `bandwidth` by what large all-reduces of both were measured to take (`collectives.jsonl`), and
+`network` by all that was measured. DDP of a folder that has its row on another network too (tags of data/README.md) is predicted there from the
+trace of one rank and the collectives of both networks. Traces in a folder `slowed` are jobs with a rank slowed down on purpose, which `no-straggler` makes the same job without that (case `slow-none`). A row whose
 10th and 90th percentile are more than 5 % apart counts by its distance to the two; the distance to its median is printed next to it. Without
 such a folder there is nothing to judge (exit code 77).
 """
@@ -96,17 +97,25 @@ def changes_of(case: str, cases: set[str]) -> dict[str, str]:
     return found
 
 
-def slower_links(folders: list[Path], job: str) -> dict[str, str]:
-    """Bandwidth over today's, by channels: of large all-reduces on as many ranks."""
+def between_networks(here: tuple[Path, str], there: tuple[Path, str]) -> str:
+    """From one network to another, by the file and the tag of what was measured on each."""
+    return f"network:collectives={there[0]},collectives_tag={there[1]},was_collectives={here[0]},was_collectives_tag={here[1]}"
+
+
+def slower_links(folders: list[Path], job: str) -> list[tuple[str, str]]:
+    """Channels, and what they make of the network: bandwidth over today's of large all-reduces on as many ranks, and all that was measured."""
     world = int(job.split(".")[3].removeprefix("w"))
     ms: dict[str, list[float]] = {}
+    measured: dict[str, tuple[Path, str]] = {}
     for folder in folders:
         for r in lines_of(folder / "collectives.jsonl"):
             if r["coll"] == "all_reduce" and r["world"] == world and r.get("mib") == 32 and r.get("share", "") != "100":
                 ms.setdefault(channels_of(r), []).append(r["ms"])
+                measured.setdefault(channels_of(r), (folder / "collectives.jsonl", r["tag"]))
     if USUAL_CHANNELS not in ms:
-        return {}
-    return {c: f"bandwidth:x={mean(ms[USUAL_CHANNELS]) / mean(v):.3f}" for c, v in ms.items() if c != USUAL_CHANNELS}
+        return []
+    return [(c, whatif) for c, v in ms.items() if c != USUAL_CHANNELS
+            for whatif in (f"bandwidth:x={mean(ms[USUAL_CHANNELS]) / mean(v):.3f}", between_networks(measured[USUAL_CHANNELS], measured[c]))]
 
 
 def off_pct(ms: float, row: dict) -> tuple[float, float]:
@@ -123,6 +132,11 @@ def shown(what: str, ms: float, row: dict) -> float:
     print(f"{what:40} {ms:7.2f} ms, measured {row['median_ms']:7.2f} [{row['p10_ms']:.1f}, {row['p90_ms']:.1f}]: {off:+6.2f} % "
           f"({to_median:+.2f} % to the median)")
     return abs(off)
+
+
+def called(whatif: str) -> str:
+    """Without paths of files."""
+    return whatif if "collectives=" not in whatif else whatif.split(":")[0] + " as measured"
 
 
 def broken(name: str, errors: list[float], limits: tuple[float, float]) -> list[str]:
@@ -164,6 +178,22 @@ def job_row(folder: Path, job: str, case: str, whatif: str, row: dict, predictio
     return JobRow(outside, model, int(world.removeprefix("w")), case, (whatif.split(":")[0],), tag, step, prediction)
 
 
+def moved_jobs(program: Path, folder: Path) -> Iterator[JobRow]:
+    """DDP recorded on one network, against its steps on another."""
+    rows, file = [r for r in lines_of(folder / "truth.jsonl") if r.get("case") == "ddp" and "median_ms" in r], folder / "collectives.jsonl"
+    for trace in sorted(folder.glob("*.ddp.w*.r0.json.gz")):
+        model, here, _, world, *_ = trace.name.split(".")
+        same = [r for r in rows if (r["model"], f"w{r['world']}") == (model, world)]
+        for there in sorted({r["tag"] for r in same}):
+            if job_rows.NETWORKS[there] == job_rows.NETWORKS[here]:
+                continue
+            measured = job_rows.step_of(r for r in same if r["tag"] == there)
+            row = {"median_ms": measured.median_ms, "p10_ms": measured.low_ms, "p90_ms": measured.high_ms}
+            prediction = ask(program, "whatif", str(trace), between_networks((file, here), (file, there)))["predictions"][0]
+            shown(f"{model} ddp {here} → {there}", prediction["ms"], row)
+            yield job_row(folder, f"{model}.{there}.ddp.{world}", f"ddp → ddp over {job_rows.NETWORKS[there]}", "network", row, prediction)
+
+
 def slowed_jobs(program: Path, folder: Path) -> Iterator[JobRow]:
     """Jobs with a slowed rank, against the same job without."""
     unslowed = {(r["model"], r["world"]): r for r in lines_of(folder / "truth.jsonl") if r["case"] == "slow-none" and r["rank"] == 0}
@@ -180,7 +210,7 @@ def slowed_jobs(program: Path, folder: Path) -> Iterator[JobRow]:
 def main() -> int:
     options, folders = options_and_folders(__doc__, limits=True, update_docs=True)
     if options.update_docs:
-        folders = options.folders or [*job_rows.truth_folder("h200-parallel"), *(ROOT / "data" / name for name in ("h200-jobs", "h200-ranks"))]
+        folders = options.folders or [*job_rows.truth_folder("h200-parallel"), *(ROOT / "data" / name for name in ("h200-jobs", "h200-ranks", "h200-schemes"))]
     rows = Rows(folders)
     table: list[JobRow] = []
     bad: list[str] = []
@@ -190,6 +220,7 @@ def main() -> int:
     peaks: list[float] = []
     schedules: list[float] = []
     schedule_peaks: list[float] = []
+    others: dict[str, list[float]] = {"jobs without their straggler": [], "other networks": []}
     for folder in folders:
         for job, traces in jobs_in(folder).items():
             cases = rows.cases(job)
@@ -199,7 +230,7 @@ def main() -> int:
                 continue
             asked = {w: row for w, c in changes_of(case, cases).items() if (row := rows.measured(job, c, folder))}
             becomes = changes_of(case, cases)
-            for channels, whatif in slower_links(folders, job).items():
+            for channels, whatif in slower_links(folders, job):
                 if row := rows.measured(job, case, folder, channels):
                     asked[whatif] = row
                     becomes[whatif] = f"{case} over {channels} of {USUAL_CHANNELS} channels"
@@ -216,7 +247,7 @@ def main() -> int:
                     continue
                 table.append(job_row(folder, job, f"{case} → {becomes[whatif]}", whatif, row, prediction))
                 again = whatif.startswith(RESCHEDULED)
-                (schedules if again else changes).append(shown(f"  {whatif}", prediction["ms"], row))
+                (schedules if again else changes).append(shown(f"  {called(whatif)}", prediction["ms"], row))
                 if not prediction.get("peak_bytes"):
                     continue
                 peak = 100 * (prediction["peak_bytes"] / row["peak"] - 1)
@@ -224,14 +255,17 @@ def main() -> int:
                 print(f"  {'peak of the fullest rank':38} {prediction['peak_bytes'] / 1e9:7.2f} GB, measured {row['peak'] / 1e9:7.2f}: {peak:+6.2f} %")
             if asked:
                 answer = ask(options.program, "whatif", *map(str, traces), *asked, "--measured-ms", f"{today['median_ms']:.3f}")
-                known += [shown(f"  {w}, today measured", p["ms"], asked[w]) for w, p in zip(asked, answer["predictions"], strict=False)
+                known += [shown(f"  {called(w)}, today measured", p["ms"], asked[w]) for w, p in zip(asked, answer["predictions"], strict=False)
                           if "ms" in p and not w.startswith(RESCHEDULED)]
-        table += slowed_jobs(options.program, folder)
+        slowed, moved = list(slowed_jobs(options.program, folder)), list(moved_jobs(options.program, folder))
+        table += slowed + moved
+        others["jobs without their straggler"] += [abs(r.step_pct) for r in slowed]
+        others["other networks"] += [abs(r.step_pct) for r in moved]
     if options.update_docs:
         job_rows.write("all", table)
         fitted.keep(track_record.files(), check=False)
     errors = {"steps without the profiler": steps, "changes": changes, "changes from a measured step": known, "memory of changes": peaks,
-              "other schedules": schedules, "memory of other schedules": schedule_peaks}
+              "other schedules": schedules, "memory of other schedules": schedule_peaks, **others}
     promises = dict(zip(errors, (STEP, CHANGED, MEASURED, MEMORY), strict=False))
     bad += judged(folders, errors, promises, options.update_limits)
     return verdict(bad, options.gate)

@@ -5,9 +5,9 @@
     tools/track_record.py            writes the file from the rows of docs/internals/appendix-{accuracy,scale,jobs,published}.md
     tools/track_record.py --check    fails when the file does not say what those rows do
 
-The rows are those that tools/accuracy.py, tools/scale_accuracy.py, tools/plan_accuracy.py, tools/job_predictions.py and tools/published_steps.py write
-with `--update-docs`; all but the last write this file too. A row counts for every what-if it needs, alone or among others. The error in time is the
-distance to the median, of noisy rows to their 10th … 90th percentile, as everywhere in docs/internals/accuracy.md. Networks are what
+The rows are those that tools/accuracy.py, jax_accuracy.py, scale_accuracy.py, plan_accuracy.py, job_predictions.py and published_steps.py
+write with `--update-docs`; all but the last write this file too. A row counts for every what-if it needs, alone or among others. The error in
+time is the distance to the median, of noisy rows to their 10th … 90th percentile, as everywhere in docs/internals/accuracy.md. Networks are what
 connected the ranks of the rows with a time (tools/job_rows.py); a step on one GPU has none. Blind rows are those of data/*/first.csv: predicted
 by the program that had not met them (tools/first_predictions.py).
 """
@@ -27,6 +27,7 @@ ERRORS = ROOT / "src" / "whatif" / "validation" / "errors.csv"
 APPENDIX = ROOT / "docs" / "internals" / "appendix-accuracy.md"
 SCALE = ROOT / "docs" / "internals" / "appendix-scale.md"
 PUBLISHED = ROOT / "docs" / "internals" / "appendix-published.md"
+JAX = "jax-rows"  # the mark of its rows in the same appendix
 HEAD = "# what-if,rows with a time,step % mean,step % worst,GPU time % mean,peak memory % mean,worst row,unseen rows,unseen step % mean,networks,blind rows,blind step % mean: written by tools/track_record.py\n"
 # What a case of several workers shows. zero3 is fsdp under its other name (docs/internals/scale.md).
 CASES = {
@@ -130,6 +131,12 @@ def found(appendix: str, scale: str, jobs: str, published: str, firsts: Iterable
             for values, cell in ((mine.gpu, row[7]), (mine.memory, row[8])):
                 if (value := percent(cell)) is not None:
                     values.append(value)
+    for pair in records(appendix, JAX):
+        mine = out[pair["what if"].split(":")[0]]
+        if (value := percent(pair["step %"])) is not None:
+            mine.add_step(value, f"JAX {pair['measured']} from {pair['from']}")
+        if (value := percent(pair["GPU time %"])) is not None:
+            mine.gpu.append(value)
     for row in between(appendix, "unseen-rows"):
         for use in whatifs_of(row[0].split()[-1]) or []:
             if (value := percent(row[6])) is not None:

@@ -41,6 +41,7 @@ SWITCHES = {
     "seq2": "sequence:x=2",
     "seqh": "sequence:x=0.5",
     "tf32": "tf32",
+    "fp32": "fp32",
     "bf16": "amp:dtype=bf16",
     "halffp16": "half:dtype=fp16",
     "layers2": "layers:x=2",
@@ -57,6 +58,8 @@ SWITCHES = {
     "fp8": "fp8",
     "cl": "channels-last",
 }
+# Recorded variants that a what-if leads back from, and what their base is called as its row.
+BACK = {"tf32": "fp32"}
 # Variants that change the job or the recording, not the step's implementation: nothing to predict.
 NO_WHATIF = {"base", "again", "stack", "plain", "sgd", "unpinned"}
 
@@ -127,7 +130,7 @@ class Row:
     def judges_time(self) -> bool:
         """CUPTI makes steps that the CPU decides 15 to 35 % longer: of those only clean rows and bases tell the time. Where the
         GPU's time is unknown, a step that varies is taken for one of them: what the GPU decides does not."""
-        if self.clean or self.variant == "base":
+        if self.clean or self.variant == "base" or self.variant in BACK.values():
             return True
         return self.quiet if self.cpu_bound is None else not self.cpu_bound
 
@@ -233,7 +236,7 @@ class Folder:
 
     def base_ms(self, base: Row) -> float:
         """The base's step; where it was measured again, the mean of both: a host drifts."""
-        again = [r.median for r in self.rows if r.model == base.model and r.variant == "again" and r.clean]
+        again = [r.median for r in self.rows if base.variant == "base" and r.model == base.model and r.variant == "again" and r.clean]
         return math.exp(sum(map(math.log, [base.median, *again])) / (1 + len(again)))
 
     def cases(self) -> list[tuple[Row, list[Row]]]:
@@ -252,6 +255,13 @@ class Folder:
                     seen.add(id(r))
                     mine.append(r)
         return out
+
+
+    def back(self) -> list[tuple[Row, list[Row]]]:
+        """Recorded variants, and the base that a what-if makes of them again."""
+        bases = {(r.model, r.data.get("run")): r for r in self.rows if r.variant == "base"}
+        return [(row, [Row(self.path, base.data | {"variant": BACK[row.variant]})]) for row in self.rows
+                if row.variant in BACK and row.trace and (base := bases.get((row.model, row.data.get("run"))))]
 
 
 def default_folders() -> list[Path]:

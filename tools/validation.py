@@ -6,7 +6,7 @@ whatifs` and every JSON answer say on how many rows and models a change was comp
     tools/validation.py --check                      fails when the file does not say what the measurements do
 
 A row counts for every what-if it needs; a model measured in several folders or sizes counts once. Steps on one GPU are those
-tools/accuracy.py predicts, steps of several workers those of tools/scale_accuracy.py, parallel jobs those of
+tools/accuracy.py predicts and, of JAX, tools/jax_accuracy.py, steps of several workers those of tools/scale_accuracy.py, parallel jobs those of
 docs/internals/appendix-jobs.md, steps on other GPUs those of tools/published_steps.py. `in data/`: rows that need nothing outside the
 repository; without FORETRACE_TRUTH the check sees only these, and fails where the file says another number of them. The check also compares
 the tables of docs/internals/accuracy.md with the file and with the rows of the appendices.
@@ -53,7 +53,7 @@ class Measured:
 def measured_rows() -> list[Measured]:
     out = []
     for folder in map(Folder, default_folders()):
-        for _, rows in folder.cases():
+        for _, rows in (*folder.cases(), *folder.back()):
             for row in rows:
                 out += [Measured(use.split(":")[0], row.network, folder.path.is_relative_to(ROOT)) for use in whatifs_of(row.variant) or []]
     for path in rank_folders():
@@ -62,6 +62,7 @@ def measured_rows() -> list[Measured]:
                 out += [Measured(name, step["model"], path.is_relative_to(ROOT)) for name in scheme_whatifs(step["case"])]
     for job in job_records(job_rows.APPENDIX.read_text()):
         out += [Measured(name, job["model"], not job["folder"].startswith(job_rows.OUTSIDE)) for name in job_whatifs(job)]
+    out += [Measured(row["what if"].split(":")[0], row["network"], True) for row in track_record.records(track_record.APPENDIX.read_text(), track_record.JAX)]
     out += [Measured("gpu", row[1].split()[0], True) for row in track_record.between(track_record.PUBLISHED.read_text(), "published-rows")]
     return out
 

@@ -129,14 +129,16 @@ def horovod(*, workers: float | None = None, fabric: str | None = None, collecti
     return written("horovod", {**locals(), "ring_steps": on_off(ring_steps)})
 
 
-def network(*, fabric: str | None = None, gpus_per_node: float | None = None, was: str | None = None,
-            was_gpus_per_node: float | None = None) -> str:
+def network(*, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+            gpus_per_node: float | None = None, was: str | None = None, was_collectives: str | None = None,
+            was_collectives_tag: str | None = None, was_gpus_per_node: float | None = None) -> str:
     """The ranks of a job on another network, or in other nodes.
 
-    fabric: a name of `list fabrics`, or a file; default: this GPU's typical node
-    gpus_per_node: ranks that share a node, counted from rank 0; default: the fabric's
     was: the network the job was recorded on, in the same way (default usual)
-    was_gpus_per_node: ranks that shared a node in the recording; default: the fabric's
+    was_collectives: a file of collectives measured on the network of the recording
+    was_collectives_tag: the rows of that file with this tag
+    was_gpus_per_node: GPUs that shared a node in the recording; default: the fabric's
+    fabric, collectives, collectives_tag, gpus_per_node: as for ddp
     """
     return written("network", locals())
 

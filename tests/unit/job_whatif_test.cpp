@@ -1,9 +1,12 @@
 // What-ifs on all ranks of a job: changes made on each rank, and all of them simulated together.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -143,11 +146,105 @@ TEST(JobWhatIf, AnotherNetworkChangesTransfersOnly) {
   EXPECT_THAT(ask(today, "network").declined, HasSubstr("nothing in this step would change"));
 }
 
+// Measured all-reduces of two ranks, all of them `ms` long.
+std::string all_reduces_of(const char* tag, double ms) {
+  return fmt::format(
+      "{{\"tag\":\"{0}\",\"world\":2,\"coll\":\"all_reduce\",\"mb\":0.001,\"ms\":{1}}}\n"
+      "{{\"tag\":\"{0}\",\"world\":2,\"coll\":\"all_reduce\",\"mb\":64,\"ms\":{1}}}\n",
+      tag, ms);
+}
+
+TEST(JobWhatIf, LongerTransfersSlowTheKernelsThatComeToRunNextToThem) {
+  ScriptedJob m(2);
+  for (int s = 0; s < 3; ++s) {
+    for (std::size_t r = 0; r < 2; ++r) {
+      for (int i = 0; i < 4; ++i) m.compute(r, "gemm", kNsPerMs);
+      m.collective(r, {.elements = 1000, .overlaps = true}, true);
+      for (int i = 0; i < 4; ++i) m.compute(r, "gemm", kNsPerMs, true);
+    }
+    m.step();
+  }
+  const ranks::Job job = m.job();
+  const Baseline today = baseline_of(job);
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / "foretrace-network-beside-test.jsonl";
+  std::ofstream(file) << all_reduces_of("2ms", 2) << all_reduces_of("3ms", 3) << all_reduces_of("none", 0.001);
+  const auto gpu_time = [&](const std::string& tag) {
+    const Prediction p = ask(today, "network:collectives=" + file.string() + ",collectives_tag=" + tag);
+    EXPECT_EQ(p.declined, "");
+    return p.ranks[0].gpu_time;
+  };
+  const Ns now = today.figures.job->ranks[0].gpu_time;
+  EXPECT_LT(gpu_time("none"), now);  // what ran next to the transfer of 0.2 ms is alone
+  const Ns two = gpu_time("2ms") - now, three = gpu_time("3ms") - now;
+  EXPECT_GT(two, 0);
+  EXPECT_NEAR(static_cast<double>(three) / static_cast<double>(two), 2.8 / 1.8,
+              0.2);  // as much more as longer than today
+  std::filesystem::remove(file);
+}
+
 TEST(JobWhatIf, WhatTheNetworkDoesNotExplainStays) {
   const whatif::NetworkTimes times{.here = 100, .there = 400};
   EXPECT_DOUBLE_EQ(times.factor(50), 4);             // faster than modelled: all of it follows the models
   EXPECT_DOUBLE_EQ(times.factor(300), 600.0 / 300);  // 100 become 400, 200 stay
   EXPECT_DOUBLE_EQ(times.factor(0), 1);
+  EXPECT_DOUBLE_EQ(times.factor(300, true), 4);  // measured exactly: kernels slow it as much there
+  const whatif::NetworkTimes unnamed{.there = 400};
+  EXPECT_DOUBLE_EQ(unnamed.factor(300), 400.0 / 300);  // nobody said what network this is: all of it is replaced
+  // Half of the measured call of 40 was no transfer, and half of the one of 60 on the other network is none: 80 of 100, 370 of 400.
+  const whatif::NetworkTimes calls{.here = 100, .there = 400, .here_call = 40, .there_call = 60};
+  EXPECT_DOUBLE_EQ(calls.factor(80), 370.0 / 80);
+  EXPECT_DOUBLE_EQ(calls.factor(100), 4);
+  EXPECT_DOUBLE_EQ(calls.factor(30), 340.0 / 60);  // the whole call
+}
+
+TEST(JobWhatIf, CollectivesMeasuredOnTheOtherNetworkReplaceRecordedTransfers) {
+  ScriptedJob m = data_parallel(2);
+  const ranks::Job job = m.job();
+  const Baseline today = baseline_of(job);
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / "foretrace-network-test.jsonl";
+  std::ofstream(file) << all_reduces_of("slow", 20) << all_reduces_of("here", 10);
+  const std::string measured = "network:collectives=" + file.string() + ",collectives_tag=slow";
+  const Prediction replaced = ask(today, measured);
+  ASSERT_EQ(replaced.declined, "");
+  const Ns collectives = replaced.ranks[0].transfer / (20 * kNsPerMs);
+  EXPECT_GT(collectives, 0);
+  EXPECT_EQ(replaced.ranks[0].transfer, collectives * 20 * kNsPerMs);  // each takes what was measured
+  EXPECT_THAT(replaced.not_modelled, testing::Contains(HasSubstr("the network of the recording was not named")));
+  // Both networks were measured, and transfers here are shorter than that: they take twice as long.
+  const Prediction twice = ask(today, measured + ",was_collectives=" + file.string() + ",was_collectives_tag=here");
+  ASSERT_EQ(twice.declined, "");
+  EXPECT_NEAR(static_cast<double>(twice.ranks[0].transfer) / static_cast<double>(today.figures.job->ranks[0].transfer),
+              2, 1e-3);
+  EXPECT_FALSE(whatif::parse_use("network:was_collectives_tag=here"));
+  std::filesystem::remove(file);
+}
+
+TEST(JobWhatIf, BlocksThatRunAgainReduceTheirActivationsAgain) {
+  ScriptedJob m(2);
+  m.descriptions["0"] = "mesh_tp";
+  const ScriptedJob::Call reduced{.elements = 8 * 1024 * 64, .dims = "[[8, 1024, 64]]"};
+  for (int s = 0; s < 3; ++s) {
+    for (std::size_t r = 0; r < 2; ++r) {
+      for (int block = 0; block < 4; ++block) {
+        for (const char* kernel : {"query", "out"}) m.compute(r, kernel, kNsPerMs);
+        m.collective(r, reduced);
+        for (const char* kernel : {"up", "down"}) m.compute(r, kernel, kNsPerMs);
+      }
+      for (int block = 0; block < 4; ++block) {
+        for (const char* kernel : {"down_grad", "up_grad", "out_grad", "query_grad"})
+          m.compute(r, kernel, kNsPerMs, true);
+        m.collective(r, reduced, true);
+      }
+    }
+    m.step();
+  }
+  const ranks::Job job = m.job();
+  const Baseline today = baseline_of(job);
+  const Prediction again = ask(today, "checkpoint");
+  ASSERT_EQ(again.declined, "");
+  // Eight reductions in a step, and those of the four forward passes again.
+  EXPECT_NEAR(static_cast<double>(again.ranks[0].transfer) / static_cast<double>(today.figures.job->ranks[0].transfer),
+              1.5, 0.01);
 }
 
 TEST(JobWhatIf, StagesAreBalancedInPipelinesOnly) {

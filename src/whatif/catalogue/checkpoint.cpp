@@ -136,7 +136,8 @@ std::vector<CalledCollective> collectives_again(const Model& m, const Kept& kept
       if (g.dep_kind[d] != DependencyKind::kLaunch || g.kind[to] != TaskKind::kCollective || !moves_samples(m, to))
         continue;
       if (kept.selective() && g.task_name(to).find("sum of a row product") != std::string_view::npos) continue;
-      if (g.phase[t] == Phase::kForward) out.push_back({to, g.measured[t]});
+      // A recorded call is communication's, wherever it was made: whose block it is in, its time tells.
+      if (g.phase[t] == Phase::kForward || g.phase[t] == Phase::kCommunication) out.push_back({to, g.measured[t]});
     }
   }
   return out;

@@ -10,39 +10,49 @@
 #include <vector>
 
 #include "foretrace/whatif/model.hpp"
+#include "foretrace/whatif/parallel.hpp"
 #include "hardware/collective.hpp"
 #include "ranks/operations.hpp"
 
 namespace foretrace::whatif {
 
-/// A network and where ranks sit on it: rank r is in node r / gpus_per_node.
+/// A network and where ranks sit on it: rank r is in node r / gpus_per_node. Measured collectives are of the ranks as they sat.
 class PlacedNetwork {
  public:
-  /// `gpus_per_node`: 0: as many as the fabric says.
-  static Result<PlacedNetwork> make(std::string fabric, int gpus_per_node, const hardware::Device& device);
-  /// Nanoseconds; nothing where the kind of the operation has no cost. `members`: ranks of the group, known or assumed.
-  [[nodiscard]] std::optional<double> cost(const ranks::Operation& operation,
-                                           const std::vector<std::int64_t>& members) const;
+  /// `choice.gpus_per_node`: 0: as many as the fabric says.
+  static Result<PlacedNetwork> make(NetworkChoice choice, const hardware::Device& device);
+  /// Nothing where the kind of the operation has no cost. `members`: ranks of the group, known or assumed.
+  [[nodiscard]] std::optional<hardware::CollectiveCost> cost(const ranks::Operation& operation,
+                                                             const std::vector<std::int64_t>& members) const;
+  /// Of measured collectives, what the smallest message takes: latency, and the call itself; 0 of a fabric.
+  [[nodiscard]] double call(const ranks::Operation& operation, const std::vector<std::int64_t>& members) const;
 
  private:
   [[nodiscard]] const hardware::CollectiveModel* with_per_node(int members_per_node) const;
 
-  std::string fabric_;
+  NetworkChoice choice_;
   int per_node_ = 0;
   hardware::Device device_;
+  std::shared_ptr<const hardware::CollectiveModel> measured_;
   mutable std::map<int, std::shared_ptr<const hardware::CollectiveModel>> models_;
 };
 
-/// What the models of both networks say of one kernel of communication, in nanoseconds.
+/// What both networks take for one kernel of communication, in nanoseconds.
 struct NetworkTimes {
-  double here = 0, there = 0;
-  /// A recorded transfer on the other network, over its time now. What the links of this one explain of it follows the model of
-  /// the other one; the rest (an unnamed slower link, kernels that ran beside it) stays.
-  [[nodiscard]] double factor(double recorded) const;
+  double here = 0;  ///< 0: nobody said what network this is
+  double there = 0;
+  int channels = 0;                      ///< thread blocks on the other network
+  double here_call = 0, there_call = 0;  ///< of that, what the smallest message took; 0: not measured
+  /// A recorded transfer on the other network, over its time now. What the links of this one explain of it follows the other
+  /// one; the rest (an unnamed slower link, kernels that ran beside it) stays. Without a network here, all of it is replaced.
+  /// Measured calls take the host's time too. Where the recorded kernel is shorter than the measured call, that much of a call is no
+  /// transfer, and the same part of a call is none on the other network. `exact`: both networks were measured and `recorded` has no
+  /// waiting: then the rest is what kernels next to the transfer cost it, in percent as much on the other network.
+  [[nodiscard]] double factor(double recorded, bool exact = false) const;
 };
 
-/// By event of the kernel. Kernels whose size or group is unknown are left out.
-std::unordered_map<std::uint32_t, NetworkTimes> network_times(const trace::Trace& trace, const PlacedNetwork& here,
+/// By event of the kernel. Kernels whose size or group is unknown are left out. `here`: null: not known.
+std::unordered_map<std::uint32_t, NetworkTimes> network_times(const trace::Trace& trace, const PlacedNetwork* here,
                                                               const PlacedNetwork& there);
 
 }  // namespace foretrace::whatif

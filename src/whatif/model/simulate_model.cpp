@@ -10,11 +10,11 @@ namespace foretrace::whatif {
 namespace {
 
 // The speed of a kernel on the SMs that a collective leaves it: by its grid, where it was recorded.
-double on_sms_left(const Model& m, std::uint32_t t) {
+double on_sms_left(const Model& m, std::uint32_t t, int taken) {
   if (m.graph.kind[t] != graph::TaskKind::kKernel) return 1;
   const EventId event = m.graph.event[t];
   const trace::KernelLaunch* launch = m.trace != nullptr && event.valid() ? m.trace->launch(event.index()) : nullptr;
-  if (launch == nullptr) return 1 - static_cast<double>(m.interference->sms) / std::max(1, m.device.sm_count);
+  if (launch == nullptr) return 1 - static_cast<double>(taken) / std::max(1, m.device.sm_count);
   hardware::LaunchedKernel kernel{.name = m.graph.task_name(t),
                                   .blocks = launch->grid[0] * launch->grid[1] * launch->grid[2],
                                   .us = static_cast<double>(m.graph.cost[t]) / 1e3,
@@ -25,16 +25,15 @@ double on_sms_left(const Model& m, std::uint32_t t) {
       kernel.columns = product->n;
     }
   }
-  return hardware::speed_beside(kernel, m.device, m.interference->sms);
+  return hardware::speed_beside(kernel, m.device, taken);
 }
 
 simulate::Contention contention_of(const Model& m) {
   simulate::Contention c;
   const std::size_t tasks = m.graph.size();
-  const auto beyond = static_cast<float>(1 - m.interference->kernels);
   c.beside_communication.reserve(tasks);
   for (std::uint32_t t = 0; t < tasks; ++t) {
-    c.beside_communication.push_back(beyond * static_cast<float>(on_sms_left(m, t)));
+    c.beside_communication.push_back(static_cast<float>(speed_beside(m, t, *m.interference)));
   }
   c.beside_computation.assign(tasks, static_cast<float>(1 - m.interference->collective));
   for (const graph::GraphLane& lane : m.graph.lanes) {
@@ -47,6 +46,10 @@ simulate::Contention contention_of(const Model& m) {
 }
 
 }  // namespace
+
+double speed_beside(const Model& model, std::uint32_t task, const Interference& collective) {
+  return (1 - collective.kernels) * on_sms_left(model, task, collective.sms);
+}
 
 ModelRuns::ModelRuns(const Model& model)
     : contention_(model.interference ? std::optional(contention_of(model)) : std::nullopt),
