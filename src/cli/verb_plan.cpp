@@ -15,6 +15,7 @@ Result<plan::PlanOptions> plan_options(const Values& values) {
   plan::PlanOptions o;
   o.network = {asked.fabric, asked.collectives, asked.collectives_tag, asked.gpus_per_node};
   if (const auto layers = values.integer("layers")) o.layers = static_cast<int>(*layers);
+  o.samples = values.number("batch");
   o.global_batch = values.number("global-batch");
   o.memory_gb = values.number("memory-gb");
   o.gpu = values.text("gpu").value_or("");
@@ -68,6 +69,7 @@ std::vector<Option> plan_model_options() {
   using enum ValueType;
   return {
       option(kInteger, "layers", "L", "as many as the trace has", "blocks of the real model").at_least(1).at_most(4096),
+      batch_option(),
       option(kNumber, "global-batch", "B", "the trace's on every replica", "samples in a step of the whole job")
           .at_least(1),
       option(kText, "gpu", "NAME|FILE", "the trace's", "another GPU").suggesting(device_names()),
