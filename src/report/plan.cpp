@@ -26,7 +26,7 @@ std::string head(const PlanReport& r, const TextStyle& style) {
   std::string out = text_line(headline(f.file, f.step_name, f.device), style);
   std::string now = fmt::format("one GPU {} ms {}the profiler", short_ms(f.measured.value_or(f.unprofiled)),
                                 f.measured ? "measured without " : "without ");
-  if (f.samples) now += fmt::format(" for {:g} samples", *f.samples);
+  if (f.samples) now += fmt::format(" for {:g} {}", *f.samples, *f.samples == 1 ? "sample" : "samples");
   now += fmt::format("; {}", plural(static_cast<std::size_t>(f.traced_layers), "block"));
   if (f.layers != f.traced_layers) now += fmt::format(", {} in the model asked about", f.layers);
   now += fmt::format("; over {}, {} in a node", f.network, plural(static_cast<std::size_t>(f.gpus_per_node), "GPU"));
