@@ -8,6 +8,7 @@
 #include "base/byte_source.hpp"
 #include "base/missing_file.hpp"
 #include "foretrace/whatif/parallel.hpp"
+#include "ranks/missing.hpp"
 #include "trace/parts.hpp"
 #include "whatif/catalogue/also_written.hpp"
 #include "whatif/model/compiled.hpp"
@@ -50,8 +51,8 @@ Result<trace::Trace> load_one(const std::vector<std::string>& arguments, const R
   if (!rank) {
     Result<trace::Trace> trace = trace::load(files.front(), request.load);
     if (trace && files.size() > 1) {
-      request.note(fmt::format("{} traces given; using {} ({}). --rank R picks another.", files.size(), files.front(),
-                               rank_text(*trace)));
+      request.note(fmt::format("{} traces given; using {} ({}). {}", files.size(), files.front(), rank_text(*trace),
+                               trace->distributed.rank >= 0 ? "--rank R picks another." : "Name a file to use it."));
     }
     return trace;
   }
@@ -139,6 +140,17 @@ Result<TracesAndChanges> traces_and_changes(const Values& values) {
   return split_arguments(given);
 }
 
+namespace {
+
+// What was left out of a job, or filled in. That ranks have no trace is in the answer.
+void note_left_out(const Request& request, const ranks::Job& job, const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) {
+    if (note != ranks::note_of_missing(job)) request.note(note);
+  }
+}
+
+}  // namespace
+
 Result<OpenBaseline> open_baseline(const Request& request, const std::vector<std::string>& traces) {
   FORETRACE_TRY(const host::UserMeasurements measurements, user_measurements(request.values));
   FORETRACE_TRY(const std::vector<std::string> files, locate_traces(traces, request.load));
@@ -150,11 +162,20 @@ Result<OpenBaseline> open_baseline(const Request& request, const std::vector<std
   if (out.job->ranks.size() > 1) {
     const std::vector<std::int64_t> only = rank ? std::vector{*rank} : std::vector<std::int64_t>();
     FORETRACE_TRY(out.baseline, analysis::make_baseline(*out.job, step, measurements, only));
+    if (out.baseline.figures.job) note_left_out(request, *out.job, out.baseline.figures.job->notes);
     return out;
   }
-  FORETRACE_TRY(trace::Trace trace, load_one(traces, request));
-  out.job->ranks.resize(1);
-  out.job->ranks.front().trace = std::move(trace);
+  if (out.job->ranks.empty()) {
+    FORETRACE_TRY(trace::Trace trace, load_one(traces, request));
+    out.job->ranks.resize(1);
+    out.job->ranks.front().trace = std::move(trace);
+  } else if (rank && *rank != out.job->ranks.front().rank) {
+    return fail(ErrorCode::kUsage, fmt::format("no trace of rank {} among those given", *rank),
+                fmt::format("there is one of rank {}", out.job->ranks.front().rank));
+  } else {
+    note_left_out(request, *out.job, out.job->notes);
+    request.note(fmt::format("{} traces given; one can be used: {}", files.size(), out.trace().path));
+  }
   FORETRACE_TRY(out.baseline, analysis::make_baseline(out.trace(), step, measurements));
   return out;
 }

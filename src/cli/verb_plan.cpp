@@ -15,6 +15,7 @@ Result<plan::PlanOptions> plan_options(const Values& values) {
   plan::PlanOptions o;
   o.network = {asked.fabric, asked.collectives, asked.collectives_tag, asked.gpus_per_node};
   if (const auto layers = values.integer("layers")) o.layers = static_cast<int>(*layers);
+  o.samples = values.number("batch");
   o.global_batch = values.number("global-batch");
   o.memory_gb = values.number("memory-gb");
   o.gpu = values.text("gpu").value_or("");
@@ -68,9 +69,11 @@ std::vector<Option> plan_model_options() {
   using enum ValueType;
   return {
       option(kInteger, "layers", "L", "as many as the trace has", "blocks of the real model").at_least(1).at_most(4096),
+      batch_option(),
       option(kNumber, "global-batch", "B", "the trace's on every replica", "samples in a step of the whole job")
           .at_least(1),
       option(kText, "gpu", "NAME|FILE", "the trace's", "another GPU").suggesting(device_names()),
+      memory_option(),
       option(kNumber, "usd-per-hour", "X", "the GPU's usual price", "of one GPU").at_least(0),
       option(kText, "plan-out", "TRAINER", "", "the best plan as this trainer's settings instead of the answer")
           .one_of(report::trainers()),
@@ -114,8 +117,7 @@ Verb plan_verb() {
           std::vector<Option>{
               option(kInteger, "gpus", "N", fmt::format("{}", kUsualGpus), "GPUs of the job").at_least(1)} +
           network_options() + plan_model_options() +
-          std::vector<Option>{memory_option(),
-                              option(kNumber, "tokens", "N", "", "training ends behind so many tokens").at_least(1)},
+          std::vector<Option>{option(kNumber, "tokens", "N", "", "training ends behind so many tokens").at_least(1)},
       .examples = {{"foretrace plan trace.json.gz --gpus 512 --fabric DGX-H100 --layers 80 --global-batch 1024",
                     "the real model has 80 blocks"},
                    {"foretrace plan trace.json.gz --gpus 64 --fabric DGX-H100 --memory-gb 40 --tokens 1e12",

@@ -42,8 +42,24 @@ whatif::ParallelChoice choice_of(const Values& values) {
   return c;
 }
 
+// Options that only one of the two questions has: nobody should believe they had an effect.
+Status of_the_other(const Values& values, bool plans) {
+  const std::vector<std::string_view> of_workers{"workers",  "parallel", "bucket-mb",   "compress", "servers",
+                                                 "slice-mb", "cycle-ms", "slow-worker", "send-us"};
+  const std::vector<std::string_view> of_plans{"layers", "batch", "global-batch", "gpu",
+                                                "memory-gb", "usd-per-hour", "plan-out"};
+  for (const std::string_view name : plans ? of_workers : of_plans) {
+    if (!values.text(name)) continue;
+    return plans ? fail(ErrorCode::kUsage, fmt::format("--{} has no effect on --plan", name),
+                        "the plan says how GPUs share the work: tp=2,pp=4,dp=8")
+                 : fail(ErrorCode::kUsage, fmt::format("--{} is of plans", name), "--plan tp=2,pp=4,dp=8 gives one");
+  }
+  return {};
+}
+
 Result<Answer> run_scale(const Request& request) {
   const Values& values = request.values;
+  FORETRACE_TRY_VOID(of_the_other(values, !values.all("plan").empty()));
   if (!values.all("plan").empty()) return answer_plans(request, values.all("plan"));
   FORETRACE_TRY(const std::vector<int> workers, parse_workers(values.text("workers").value_or("2,4,8,16")));
   FORETRACE_TRY(const whatif::Parallelism how, whatif::make_parallelism(choice_of(values)));

@@ -77,6 +77,7 @@ OneGpu Traced::predict(const std::vector<whatif::Use>& changes) const {
     FORETRACE_TRY(const whatif::Model model, whatif::apply_uses(baseline_->model, changes));
     FORETRACE_TRY(const whatif::Model deeper, whatif::apply_uses(baseline_->model, with_more));
     FORETRACE_TRY(out.parts, parts_of({model, deeper}, {baseline_->model, deeper_}));
+    out.pass_samples = model.pass_samples;
     out.device = model.device;
     out.prediction = whatif::Predictor(baseline_->model, baseline_->figures.measured)
                          .describe(model, changes, whatif::Detail::kFull);

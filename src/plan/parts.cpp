@@ -157,6 +157,7 @@ Result<Parts> parts_of(const Depths& changed, const Depths& traced) {
   StepReader reader(m, borders);
   divide(reader.read(), StepReader(changed.deeper, deeper).read(), out);
   out.output = reader.output();
+  out.flops_by_type = reader.flops_by_type();
   // Behind the last block's own layers nothing shows where it ends.
   out.boundary = reader.boundary(blocks[blocks.size() > 1 ? blocks.size() - 2 : 0]);
   read_gradients(changed, traced, borders, out);

@@ -16,6 +16,7 @@
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/whatif/model.hpp"
+#include "plan/utilisation.hpp"
 
 namespace foretrace::plan {
 
@@ -39,6 +40,7 @@ struct Part {
 struct Parts {
   Part first, block, last;
   int blocks = 0;
+  FlopsByType flops_by_type{};  ///< of all products
   Ns update = 0, update_cpu = 0;
   double boundary = 0;                          ///< bytes a block hands to the next
   double output = 0;                            ///< bytes of what the model gives: of the last part's largest product
@@ -49,6 +51,9 @@ struct Parts {
   double old_gradients = 0;  ///< share of them that the step before leaves until the forward pass ends
   double old_transient = 0;  ///< of the last part while they are there
   double other_bytes = 0;    ///< there all the time, and no parameter or state of one
+
+  /// Of a model with so many blocks.
+  [[nodiscard]] double flops(int so_many) const { return first.flops + last.flops + so_many * block.flops; }
 };
 
 /// Where `share` of the blocks are those of one step and the others those of another: a block as their average.

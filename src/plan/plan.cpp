@@ -9,13 +9,14 @@
 #include <set>
 
 #include "base/decimal.hpp"
+#include "base/suggest.hpp"
 #include "base/text.hpp"
 #include "simulate/pipeline_schedule.hpp"
 
 namespace foretrace::plan {
 namespace {
 
-constexpr int kMostGpus = 1 << 20;    // a guard against typing errors
+constexpr int kMostOfOne = 1 << 20;   // micro-batches, chunks, blocks: a guard against typing errors
 constexpr double kMostSamples = 1e9;  // the same
 constexpr std::string_view kUsualOrder = "tp-cp-dp-pp";
 constexpr std::string_view kKeys =
@@ -25,8 +26,15 @@ constexpr std::string_view kKeys =
     "master, "
     "outputs, recompute";
 
-tl::unexpected<Error> wrong(std::string_view key, std::string_view value, std::string_view expected) {
-  return fail(ErrorCode::kUsage, fmt::format("{}={}: {} expected", key, value, expected));
+tl::unexpected<Error> wrong(std::string_view key, std::string_view value, std::string_view expected,
+                            std::string hint = {}) {
+  return fail(ErrorCode::kUsage, fmt::format("{}={}: {} expected", key, value, expected), std::move(hint));
+}
+
+std::vector<std::string> names_in(std::string_view list) {
+  std::vector<std::string> out;
+  for (const std::string_view name : split(list, ',')) out.emplace_back(name.substr(name.find_first_not_of(' ')));
+  return out;
 }
 
 class Reader {
@@ -35,14 +43,14 @@ class Reader {
     if (!seen_.insert(std::string(key)).second) {
       return fail(ErrorCode::kUsage, fmt::format("{} is given twice", key));
     }
-    if (key == "tp") return count(key, value, plan_.tp);
-    if (key == "pp") return count(key, value, plan_.pp);
-    if (key == "cp") return count(key, value, plan_.cp);
-    if (key == "ep") return count(key, value, plan_.ep);
-    if (key == "dp") return count(key, value, plan_.dp);
+    if (key == "tp") return gpus(key, value, plan_.tp);
+    if (key == "pp") return gpus(key, value, plan_.pp);
+    if (key == "cp") return gpus(key, value, plan_.cp);
+    if (key == "ep") return gpus(key, value, plan_.ep);
+    if (key == "dp") return gpus(key, value, plan_.dp);
     if (key == "chunks") return count(key, value, plan_.chunks);
     if (key == "stages") return stages(value);
-    if (key == "fsdp") return count(key, value, fsdp_);
+    if (key == "fsdp") return gpus(key, value, fsdp_);
     if (key == "zero")
       return choice(key, value, {"0", "1", "2", "3"}, [&](std::size_t i) { plan_.zero = static_cast<int>(i); });
     if (key == "sequence") return choice(key, value, {"0", "1"}, [&](std::size_t i) { plan_.sequence = i == 1; });
@@ -87,11 +95,15 @@ class Reader {
   }
 
  private:
-  static Status count(std::string_view key, std::string_view value, int& to) {
+  static Status count(std::string_view key, std::string_view value, int& to, int most = kMostOfOne) {
     const std::int64_t n = parse_int64(value).value_or(0);
-    if (n < 1 || n > kMostGpus) return wrong(key, value, "a whole number of 1 or more");
+    if (n < 1 || n > most) return wrong(key, value, fmt::format("a whole number from 1 to {}", most));
     to = static_cast<int>(n);
     return {};
+  }
+  // Four of them multiplied stay far below what 64 bits hold.
+  static Status gpus(std::string_view key, std::string_view value, int& to) {
+    return count(key, value, to, whatif::kMostWorkers);
   }
   Status stages(std::string_view value) {
     for (const std::string_view blocks : split(value, '|')) {
@@ -101,7 +113,7 @@ class Reader {
   }
   static Status samples(std::string_view key, std::string_view value, double& to) {
     to = parse_double(value).value_or(0);
-    if (!(to > 0) || to > kMostSamples) return wrong(key, value, "a number of samples");
+    if (!(to > 0) || to > kMostSamples) return wrong(key, value, "a number of samples above 0, at most 1e9");
     return {};
   }
   static Status factor(std::string_view key, std::string_view value, double& to) {
@@ -113,7 +125,9 @@ class Reader {
   static Status choice(std::string_view key, std::string_view value, const std::vector<std::string_view>& all,
                        Set set) {
     const auto at = std::find(all.begin(), all.end(), value);
-    if (at == all.end()) return wrong(key, value, fmt::format("{}", fmt::join(all, " or ")));
+    if (at == all.end()) {
+      return wrong(key, value, fmt::format("{}", fmt::join(all, " or ")), did_you_mean(value, {all.begin(), all.end()}));
+    }
     set(static_cast<std::size_t>(at - all.begin()));
     return {};
   }
@@ -138,7 +152,9 @@ class Reader {
       plan_.recompute = fmt::format("{}", blocks);
       return {};
     }
-    return fail(ErrorCode::kUsage, fmt::format("a plan has no '{}'", key), fmt::format("it has {}", kKeys));
+    std::string hint = did_you_mean(key, names_in(kKeys));
+    if (hint.empty()) hint = fmt::format("it has {}", kKeys);
+    return fail(ErrorCode::kUsage, fmt::format("a plan has no '{}'", key), std::move(hint));
   }
 
   Result<Plan> check() {

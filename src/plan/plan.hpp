@@ -73,6 +73,7 @@ std::string to_text(const Plan& plan);
 struct PlanOptions {
   whatif::NetworkChoice network;
   std::optional<int> layers;              ///< of the real model; nothing: as many as the trace has
+  std::optional<double> samples = {};     ///< in the traced step; nothing: what the trace shows
   std::optional<double> global_batch;     ///< of all plans that say nothing
   std::string gpu;                        ///< another GPU for all of them; empty: the trace's
   std::optional<double> memory_gb;        ///< of a GPU; nothing: the device's
@@ -144,7 +145,7 @@ class Planner {
     std::optional<Ns> measured;
     int traced_layers = 0, layers = 0;      ///< repeated blocks
     std::optional<double> samples, tokens;  ///< of the traced step
-    double memory_gb = 0;
+    double memory_gb = 0;  ///< of a GPU; 0: unknown
     std::optional<double> usd_per_hour;
     int gpus_per_node = 1;
   };

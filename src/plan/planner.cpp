@@ -6,55 +6,16 @@
 
 #include "base/decimal.hpp"
 #include "foretrace/analysis/summary.hpp"
+#include "plan/batch.hpp"
 #include "plan/compose.hpp"
 #include "plan/one_gpu.hpp"
 #include "plan/plan.hpp"
+#include "plan/utilisation.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/predict/predictor.hpp"
 
 namespace foretrace::plan {
 namespace {
-
-// Samples and micro-batches of one replica.
-struct Batch {
-  int microbatches = 1;
-  double share = 1;    // a micro-batch over the traced batch
-  double replica = 1;  // a replica's batch over the traced one
-};
-
-bool whole(double x) { return std::abs(x - std::round(x)) < 1e-6; }
-
-Result<Batch> batch_of(const Plan& p, std::optional<double> global, std::optional<double> traced) {
-  Batch b;
-  const auto declined = [](std::string why) { return fail(ErrorCode::kDeclined, std::move(why)); };
-  if ((global || p.microbatch) && !traced) {
-    return fail(ErrorCode::kDeclined, "the trace does not show how many samples a step has",
-                "say it with --batch, or give microbatches only");
-  }
-  if (global) b.replica = *global / p.dp / *traced;
-  if (p.microbatch && p.microbatches) b.replica = *p.microbatch * *p.microbatches / *traced;
-  const double samples = b.replica * traced.value_or(1);
-  if (p.microbatches) {
-    b.microbatches = *p.microbatches;
-  } else if (p.microbatch) {
-    const double n = samples / *p.microbatch;
-    if (n < 1 - 1e-6 || !whole(n)) {
-      return declined(
-          fmt::format("a replica's {:g} samples are no whole number of micro-batches of {:g}", samples, *p.microbatch));
-    }
-    b.microbatches = static_cast<int>(std::lround(n));
-  } else if (p.pp > 1) {
-    // Twice as many as stages keeps a pipeline busy two thirds of the time, where the batch divides like that.
-    b.microbatches = traced ? std::max(1, std::min(2 * p.pp, static_cast<int>(samples))) : 2 * p.pp;
-    while (traced && !whole(samples / b.microbatches)) --b.microbatches;
-  }
-  b.share = b.replica / b.microbatches;
-  if (traced && b.share * *traced < 1 - 1e-6) {
-    return declined(fmt::format("{} micro-batches of a replica's {:g} samples: less than one sample each",
-                                b.microbatches, samples));
-  }
-  return b;
-}
 
 double square(double x) { return x * x; }
 
@@ -70,7 +31,8 @@ struct Planner::State {
   Figures figures;
   std::unique_ptr<Traced> traced;
   OneGpu today;  // the traced step itself
-  bool half_products = false;
+  // Of the traced step with the changes in front of the plan; FLOP as `summary` counts them.
+  std::optional<double> samples, tokens, flops;
   std::map<Shape, OneGpu> known;
   std::map<std::string, whatif::Prediction> together;  // several workers without a pipeline, by plan
 
@@ -111,6 +73,19 @@ struct Planner::State {
     }
     out.parts = mixed(again.parts, out.parts, static_cast<double>(blocks) / figures.layers);
     return out;
+  }
+
+  // What the changes in front of the plan make of the FLOP of a step ("batch:x=2" twice as many).
+  [[nodiscard]] double changed_flops() const {
+    if (options.changes.empty()) return 1;
+    const OneGpu traced_step = traced->predict({});
+    const double before = traced_step.parts.flops(traced_step.parts.blocks);
+    return before > 0 ? today.parts.flops(today.parts.blocks) / before : 1;
+  }
+
+  [[nodiscard]] std::optional<bool> fits(double reserved_bytes) const {
+    if (figures.memory_gb <= 0) return std::nullopt;
+    return reserved_bytes <= figures.memory_gb * 1e9;
   }
 
   // As long as it takes on this machine, where the traced step was measured without the profiler.
@@ -209,6 +184,11 @@ Result<Planner> Planner::make(const analysis::Baseline& baseline, const PlanOpti
   auto s = std::make_unique<State>();
   s->baseline = &baseline;
   s->options = options;
+  for (const whatif::Use& use : options.changes) {
+    if (use.whatif->changes != whatif::Changes::kWorkers) continue;
+    return fail(ErrorCode::kUsage, fmt::format("{} is about several GPUs, and so is a plan", use.whatif->name),
+                "a plan says it: tp=2,pp=4,cp=2,ep=8,dp=8,zero=3");
+  }
   FORETRACE_TRY(whatif::Network network, whatif::network_of(options.network, baseline.model.device));
   s->groups = std::make_unique<Groups>(std::move(network));
   FORETRACE_TRY(Traced traced, Traced::make(baseline));
@@ -217,11 +197,10 @@ Result<Planner> Planner::make(const analysis::Baseline& baseline, const PlanOpti
   s->figures.measured = baseline.figures.measured;
   FORETRACE_TRY(s->today, s->predict_shape({}));
   const Parts& parts = s->today.parts;
-  for (const work::Work& w : baseline.model.works.rows) s->half_products |= is_product(w) && work::is_half(w.dtype);
 
   const trace::Steps steps = trace::find_steps(*baseline.model.trace);
   const Result<analysis::SummaryReport> summary =
-      analysis::summarise(*baseline.model.trace, steps, {.step = number_of(steps, baseline.figures.step_name)});
+      analysis::summarise(*baseline.model.trace, steps, {.step = number_of(steps, baseline.figures.step_name), .samples = options.samples});
   Figures& f = s->figures;
   f.file = baseline.figures.file;
   f.step_name = baseline.figures.step_name;
@@ -233,13 +212,20 @@ Result<Planner> Planner::make(const analysis::Baseline& baseline, const PlanOpti
   if (summary && summary->batch) {
     f.samples = summary->batch->samples;
     f.tokens = summary->batch->tokens;
+    if (f.samples) s->samples = *f.samples * s->today.prediction.samples;
+    if (f.tokens) s->tokens = *f.tokens * s->today.pass_samples;
   }
-  hardware::Device device = baseline.model.device;
+  if (summary && summary->flops) s->flops = summary->flops->model * s->changed_flops();
+  hardware::Device device = s->today.device;
   if (!options.gpu.empty()) {
     FORETRACE_TRY(device, hardware::device_or_file(options.gpu));
-    f.device = device.name;
   }
-  f.memory_gb = options.memory_gb.value_or(device.reported_gb - static_cast<double>(hardware::kDriverBytes) / 1e9);
+  if (device.name != baseline.model.device.name) f.device = device.name;
+  if (options.memory_gb) {
+    f.memory_gb = *options.memory_gb;
+  } else if (device.reported_gb > 0) {
+    f.memory_gb = device.reported_gb - static_cast<double>(hardware::kDriverBytes) / 1e9;
+  }
   f.usd_per_hour = options.usd_per_hour;
   if (!f.usd_per_hour && device.usd_per_hour > 0) f.usd_per_hour = device.usd_per_hour;
   return Planner(std::move(s));
@@ -259,9 +245,9 @@ PlanPrediction Planner::State::predict(const Plan& plan, Actions actions) {
 
 Status Planner::State::predict_into(const Plan& plan, Actions actions, PlanPrediction& out) {
   const std::optional<double> global = plan.global_batch ? plan.global_batch : options.global_batch;
-  FORETRACE_TRY(const Batch batch, batch_of(plan, global, figures.samples));
+  FORETRACE_TRY(const Batch batch, batch_of(plan, global, samples));
   out.microbatches = batch.microbatches;
-  if (figures.samples) out.global_batch = *figures.samples * batch.replica * plan.dp;
+  if (samples) out.global_batch = *samples * batch.replica * plan.dp;
   const Shape shape = shape_of(plan, batch);
   const OneGpu& one_gpu = of_one_gpu(shape);
   if (!one_gpu.declined.empty()) return fail(ErrorCode::kDeclined, one_gpu.declined);
@@ -322,8 +308,7 @@ Status Planner::State::without_pipeline(const Plan& plan, const Shape& shape, Pl
   out.exposed_gradients = p->exposed_communication - out.exposed_groups;
   out.peak_bytes = p->peak_bytes;
   for (PlanRank& rank : out.ranks) rank.peak_bytes = p->peak_bytes;
-  out.fits = p->reserved_bytes ? std::optional(static_cast<double>(*p->reserved_bytes) <= figures.memory_gb * 1e9)
-                               : std::nullopt;
+  out.fits = p->reserved_bytes ? fits(static_cast<double>(*p->reserved_bytes)) : std::nullopt;
   out.not_modelled = p->not_modelled;
   return {};
 }
@@ -362,7 +347,7 @@ Status Planner::State::with_pipeline(const Plan& plan, const Batch& batch, const
     const double reserve = p.reserved_bytes && p.peak_bytes && *p.peak_bytes > 0
                                ? static_cast<double>(*p.reserved_bytes) / static_cast<double>(*p.peak_bytes)
                                : 1;
-    out.fits = static_cast<double>(made.peak) * reserve <= figures.memory_gb * 1e9;
+    out.fits = fits(static_cast<double>(made.peak) * reserve);
   }
   return {};
 }
@@ -370,15 +355,17 @@ Status Planner::State::with_pipeline(const Plan& plan, const Batch& batch, const
 void Planner::State::rates(const Plan& plan, const Batch& batch, const OneGpu& one_gpu, PlanPrediction& out) const {
   const double seconds = static_cast<double>(out.step) / 1e9;
   const double batches = batch.replica * plan.dp;  // traced batches in a step of the job
-  if (figures.samples) out.samples_per_s = *figures.samples * batches / seconds;
-  if (figures.tokens) {
-    out.tokens = *figures.tokens * batches;
+  if (samples) out.samples_per_s = *samples * batches / seconds;
+  if (tokens) {
+    out.tokens = *tokens * batches;
     out.tokens_per_s = *out.tokens / seconds;
   }
   const Parts& t = today.parts;
-  const double flops = (t.first.flops + t.last.flops + figures.layers * t.block.flops) * batches;
-  const double peak = one_gpu.device.tflops(half_products ? work::Dtype::kBf16 : work::Dtype::kFp32) * 1e12;
-  if (flops > 0 && peak > 0) out.mfu = flops / seconds / peak / static_cast<double>(out.workers);
+  const std::optional<double> peak = peak_of(t.flops_by_type, one_gpu.device);
+  if (flops && peak && t.flops(t.blocks) > 0) {
+    const double all = *flops * t.flops(figures.layers) / t.flops(t.blocks) * batches;
+    out.mfu = all / seconds / *peak / static_cast<double>(out.workers);
+  }
   if (out.tokens_per_s && figures.usd_per_hour) {
     out.usd_per_million_tokens =
         *figures.usd_per_hour * static_cast<double>(out.workers) / 3600 / *out.tokens_per_s * 1e6;

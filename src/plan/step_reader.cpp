@@ -164,7 +164,11 @@ void StepReader::details() {
       head_ = std::max(head_, static_cast<double>(product->n) * static_cast<double>(product->k));
     }
     // A product's gradients are two of its size; all its kernels share one description.
-    if (forward && is_product(*w)) add(&Part::flops, 3 * w->flops / std::max(1U, w->kernels));
+    if (forward && is_product(*w)) {
+      const double flops = 3 * w->flops / std::max(1U, w->kernels);
+      add(&Part::flops, flops);
+      flops_by_type_[static_cast<std::size_t>(w->dtype)] += flops;
+    }
   }
 }
 

@@ -42,6 +42,8 @@ class StepReader {
   [[nodiscard]] double head() const { return head_; }
   /// Bytes of what the last products behind the blocks give, and of what one block gives to the next.
   [[nodiscard]] double output() const { return output_; }
+  /// Of all products; known after `read`.
+  [[nodiscard]] const FlopsByType& flops_by_type() const { return flops_by_type_; }
   [[nodiscard]] double boundary(const whatif::BlockOfLayers& block) const;
   /// Most bytes beside what the step begins with, and how many of them are gradients: those of the step before, and its own.
   struct Level {
@@ -77,6 +79,7 @@ class StepReader {
   Ns behind_at_ = asked_from(b_.behind_blocks), back_at_ = asked_from(b_.last_block_back),
      first_back_at_ = asked_from(b_.first_block_back);
   double output_ = 0, head_ = 0;
+  FlopsByType flops_by_type_{};
   Whole out_;
 };
 

@@ -26,11 +26,11 @@ std::string head(const PlanReport& r, const TextStyle& style) {
   std::string out = text_line(headline(f.file, f.step_name, f.device), style);
   std::string now = fmt::format("one GPU {} ms {}the profiler", short_ms(f.measured.value_or(f.unprofiled)),
                                 f.measured ? "measured without " : "without ");
-  if (f.samples) now += fmt::format(" for {:g} sample{}", *f.samples, *f.samples == 1 ? "" : "s");
+  if (f.samples) now += fmt::format(" for {:g} {}", *f.samples, *f.samples == 1 ? "sample" : "samples");
   now += fmt::format("; {}", plural(static_cast<std::size_t>(f.traced_layers), "block"));
   if (f.layers != f.traced_layers) now += fmt::format(", {} in the model asked about", f.layers);
   now += fmt::format("; over {}, {} in a node", f.network, plural(static_cast<std::size_t>(f.gpus_per_node), "GPU"));
-  return out + text_line(now, style, 2) + "\n";
+  return out + text_line(now, style, 2);
 }
 
 std::string table_of(const PlanReport& r, std::size_t most, const TextStyle& style) {
@@ -52,7 +52,7 @@ std::string table_of(const PlanReport& r, std::size_t most, const TextStyle& sty
                shown(p.mfu, 100, "{:.1f} %"), rate, shown(p.usd_per_million_tokens, 1, "{:.3f}")});
   }
   if (r.plans.size() > most) table.note(fmt::format("  and {} more that fit", r.plans.size() - most));
-  return table.rows() > 0 ? table.render(style) : std::string();
+  return table.rows() > 0 ? "\n" + table.render(style) : std::string();
 }
 
 // Where the fastest plan's time goes, and that of one plan asked for.
@@ -179,7 +179,8 @@ std::string to_json(const PlanReport& r) {
   JsonWriter json(out);
   json.begin_object().member("schema", 1).member("verb", r.verb).member("file", f.file).member("step", f.step_name);
   json.member("device", f.device).member("network", f.network).member("gpus_per_node", f.gpus_per_node);
-  json.member("memory_gb", f.memory_gb).member("layers", f.layers).member("traced_layers", f.traced_layers);
+  json.member("memory_gb", f.memory_gb > 0 ? std::optional(f.memory_gb) : std::nullopt);
+  json.member("layers", f.layers).member("traced_layers", f.traced_layers);
   json.key("baseline").begin_object().member_ms("unprofiled_ms", f.unprofiled).member_ms("measured_ms", f.measured);
   json.member("samples", f.samples).member("tokens", f.tokens).end_object();
   const bool search = r.verb == "plan";

@@ -20,6 +20,8 @@ constexpr std::array<Named, 5> kNames{{{ScheduleKind::kGpipe, "gpipe"},
                                        {ScheduleKind::kZeroBubble, "zb1p"},
                                        {ScheduleKind::kDualPipe, "dualpipe"}}};
 
+constexpr std::uint64_t kMostPasses = 1 << 22;  // a limit on memory: each is listed
+
 using Actions = std::vector<PipelineAction>;
 
 Actions gpipe(const PipelineShape& s) {
@@ -156,6 +158,10 @@ Status check(const PipelineShape& s) {
     return fail(ErrorCode::kUsage, fmt::format("schedule {} {}", name_of(s.kind), why));
   };
   if (s.ranks == 0 || s.microbatches == 0 || s.chunks == 0) return refuse("needs stages, micro-batches and chunks");
+  if (std::uint64_t{s.ranks} * s.microbatches * s.chunks > kMostPasses) {
+    return refuse(fmt::format("with {} stages, {} micro-batches and {} chunks has more than {} passes", s.ranks,
+                              s.microbatches, s.chunks, kMostPasses));
+  }
   const bool one_chunk = s.kind == ScheduleKind::kGpipe || s.kind == ScheduleKind::kOneForwardOneBackward;
   if (one_chunk && s.chunks > 1) return refuse("has one chunk per stage; schedule=interleaved has several");
   if (s.kind == ScheduleKind::kInterleaved && s.chunks < 2) return refuse("needs chunks=2 or more");

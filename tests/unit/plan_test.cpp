@@ -74,6 +74,10 @@ TEST(Plan, WhatIsWrongByItselfIsRefused) {
   EXPECT_THAT(why("pp=4,microbatches=9,schedule=interleaved"), HasSubstr("equal rounds"));
   EXPECT_THAT(why("dp=2,microbatch=2,microbatches=4,global-batch=8"), HasSubstr("are 16 samples"));
   EXPECT_THAT(why("tp=16384,pp=2"), HasSubstr("limit"));
+  EXPECT_THAT(why("tp=1048576,pp=1048576,cp=1048576,dp=1048576"), HasSubstr("from 1 to 16384"));  // 2^80 of them
+  EXPECT_THAT(why("pp=64,microbatches=1000000"), HasSubstr("more than 4194304 passes"));
+  EXPECT_EQ(plan::parse_plan("TP=2").error().hint, "did you mean 'tp'?");
+  EXPECT_EQ(plan::parse_plan("pp=2,schedule=1F1B").error().hint, "did you mean '1f1b'?");
   EXPECT_THAT(why("pp=4,stages=5|3"), HasSubstr("gives 2 stages, the plan has 4"));
   EXPECT_THAT(why("pp=2,stages=5|0"), HasSubstr("whole number"));
   EXPECT_THAT(why("pp=2,stages=5|3,balance=time"), HasSubstr("one of them"));
@@ -313,6 +317,9 @@ TEST(Plan, WhatDoesNotGoWithTheModelIsDeclined) {
   EXPECT_THAT(why("pp=16,microbatches=2"), HasSubstr("12 blocks do not fill 16 stages"));
   EXPECT_THAT(why("tp=5"), HasSubstr("cannot be divided over 5"));
   EXPECT_THAT(why("microbatches=1000"), HasSubstr("less than one sample"));
+  EXPECT_THAT(why("microbatch=1e-9"), HasSubstr("micro-batch of 1e-09 samples is less than one"));
+  EXPECT_THAT(why("dp=3,global-batch=32"), HasSubstr("32 samples of the job do not divide over 3 replicas"));
+  EXPECT_THAT(why("dp=64,global-batch=32"), HasSubstr("do not divide over 64"));
 }
 
 // A network without any cost.

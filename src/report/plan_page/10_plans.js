@@ -19,7 +19,7 @@ function figures(p) {
     one("Step", `${ms(p.ms)} ms`, `${range(p.low_ms, p.high_ms)} ms`),
     known(p.tokens_per_s) ? one("Tokens per second", Math.round(p.tokens_per_s).toLocaleString("en"), `on ${plural(p.workers, "GPU")}`) : null,
     known(p.mfu) ? one("MFU", pct(p.mfu)) : null,
-    known(p.peak_bytes) ? one("Peak memory", gb(p.peak_bytes), `of ${data.report.memory_gb.toFixed(1)} GB${p.fits === false ? ": it does not fit" : ""}`) : null,
+    known(p.peak_bytes) ? one("Peak memory", gb(p.peak_bytes), known(data.report.memory_gb) ? `of ${data.report.memory_gb.toFixed(1)} GB${p.fits === false ? ": it does not fit" : ""}` : null) : null,
     known(p.usd_per_million_tokens) ? one("Cost", `${p.usd_per_million_tokens.toFixed(3)} USD`, "a million tokens") : null]);
 }
 

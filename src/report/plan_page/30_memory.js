@@ -3,7 +3,7 @@
 const HELD = [["parameters, gradients and optimizer", "var(--forward)", r => r.states_bytes], ["activations", "var(--backward)", r => r.activation_bytes], ["everything else", "var(--other)", r => Math.max(0, r.peak_bytes - r.states_bytes - r.activation_bytes)]];
 
 function memoryChart(p, most) {
-  const limit = data.report.memory_gb * 1e9;
+  const limit = known(data.report.memory_gb) ? data.report.memory_gb * 1e9 : Infinity;
   return chart(width => {
     const row = 22, left = 52, right = 70, top = 16, bottom = 22, height = top + row * p.ranks.length + bottom, x = bytes => left + (width - left - right) * bytes / most;
     const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${planName(p)}: ${p.ranks.map((r, i) => `GPU ${i} ${gb(r.peak_bytes)}`).join(", ")}` });
@@ -21,7 +21,7 @@ function memoryChart(p, most) {
       }
       drawn.append(svgText(gb(r.peak_bytes, 1), { x: x(r.peak_bytes) + 6, y: y + 12, class: r.peak_bytes > limit ? "worse halo" : "soft halo" }));
     });
-    drawn.append(svg("line", { x1: x(limit), x2: x(limit), y1: top - 4, y2: height - bottom, class: "limit" }), svgText(`the GPU has ${data.report.memory_gb.toFixed(1)} GB`, { x: x(limit) - 4, y: 10, "text-anchor": "end", class: "soft" }));
+    if (known(data.report.memory_gb)) drawn.append(svg("line", { x1: x(limit), x2: x(limit), y1: top - 4, y2: height - bottom, class: "limit" }), svgText(`the GPU has ${data.report.memory_gb.toFixed(1)} GB`, { x: x(limit) - 4, y: 10, "text-anchor": "end", class: "soft" }));
     return drawn;
   });
 }
@@ -30,7 +30,7 @@ function planMemorySection() {
   const shown = plans.filter(p => (!search || p === best || p.actions.length) && p.ranks.length && p.ranks.every(r => known(r.peak_bytes)));
   if (!shown.length) return;
   const node = section("memory", "Memory of each GPU", "At its fullest moment. GPUs that share a stage hold the same.", "Memory");
-  const most = Math.max(data.report.memory_gb * 1e9, ...shown.flatMap(p => p.ranks.map(r => r.peak_bytes))) * 1.02;
+  const most = Math.max((data.report.memory_gb || 0) * 1e9, ...shown.flatMap(p => p.ranks.map(r => r.peak_bytes))) * 1.02;
   for (const p of shown) node.append(el("h3", {}, planName(p)), memoryChart(p, most));
   node.append(legend(HELD.map(([name, colour]) => [colour, name])));
 }

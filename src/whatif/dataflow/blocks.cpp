@@ -154,6 +154,27 @@ std::vector<std::size_t> runs_of(const Graph& g, const std::vector<std::uint32_t
   return starts;
 }
 
+// Begins of so many runs in the backward pass; none where they cannot be told apart. A layer that runs twice in a block begins its
+// backward pass twice. Where blocks are recomputed, a run begins with the layer that the run before it ended with: there the kernel of
+// that layer which comes first marks a run.
+std::vector<std::size_t> backward_runs(const Graph& g, const std::vector<std::uint32_t>& tasks, std::size_t runs) {
+  std::vector<std::size_t> starts = starts_of_first(g, tasks);
+  if (starts.empty() || starts.size() % runs != 0) {
+    const auto like_first = [&](std::uint32_t t) {
+      return g.layer[t] == g.layer[tasks.front()] && g.name[t] == g.name[tasks.front()];
+    };
+    starts.clear();
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      if (like_first(tasks[i])) starts.push_back(i);
+    }
+  }
+  if (starts.empty() || starts.size() % runs != 0) return {};
+  const std::size_t each = starts.size() / runs;
+  std::vector<std::size_t> out;
+  for (std::size_t r = 0; r < runs; ++r) out.push_back(starts[r * each]);
+  return out;
+}
+
 // Where no layer has a name (a compiled network, a plain trace): the same kernels again and again, in forward and in backward.
 std::vector<BlockOfLayers> blocks_by_kernels(const Graph& g) {
   std::vector<std::uint32_t> forward, backward;
@@ -231,16 +252,14 @@ std::vector<BlockOfLayers> all_runs(const Graph& g) {
     BlockOfLayers& block = found.blocks[b];
     const std::vector<std::uint32_t>& backward = found.backward[b];
     const std::vector<std::size_t> begins = runs_of(g, block.forward);
-    const std::vector<std::size_t> ends = starts_of_first(g, backward);
-    // The last run's gradients come first. A layer that runs twice in a block begins its backward pass twice.
-    if (begins.size() < 2 || ends.empty() || ends.size() % begins.size() != 0) {
+    const std::vector<std::size_t> ends = backward_runs(g, backward, begins.size());
+    if (begins.size() < 2 || ends.empty()) {
       runs.push_back(std::move(block));
       continue;
     }
-    const std::size_t each = ends.size() / begins.size();
     for (std::size_t r = 0; r < begins.size(); ++r) {
       const std::size_t until = r + 1 < begins.size() ? begins[r + 1] : block.forward.size();
-      BlockOfLayers run{block.name, {}, backward[ends[(begins.size() - 1 - r) * each]]};
+      BlockOfLayers run{block.name, {}, backward[ends[begins.size() - 1 - r]]};  // the last run's gradients come first
       run.forward.assign(block.forward.begin() + static_cast<std::ptrdiff_t>(begins[r]),
                          block.forward.begin() + static_cast<std::ptrdiff_t>(until));
       runs.push_back(std::move(run));
