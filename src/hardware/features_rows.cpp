@@ -3,8 +3,10 @@
 #include <bit>
 
 #include "foretrace/work/work.hpp"
+#include "hardware/cost_norm.hpp"
 #include "hardware/features_builder.hpp"
 #include "hardware/launch_shapes.hpp"
+#include "hardware/tables.hpp"
 
 namespace foretrace::hardware {
 
@@ -138,7 +140,7 @@ KernelFeatures transform(Builder at, const Work& w, const Rows& r, const Device&
 
 }  // namespace
 
-std::optional<KernelFeatures> features(const Work& w, const BatchNorm& b, const Device& d, const Clocks& /*clocks*/) {
+std::optional<KernelFeatures> features(const Work& w, const BatchNorm& b, const Device& d, const Tables& t) {
   if (w.elements <= 0 || w.bytes() <= 0 || b.input[0] <= 0) return std::nullopt;
   // cuDNN trains images in fp32 and fp16; in bf16, and vectors in any type, the framework's own kernels do, which take single
   // pixels as channels innermost.
@@ -152,6 +154,7 @@ std::optional<KernelFeatures> features(const Work& w, const BatchNorm& b, const 
   const double channel = as_double(b.input[0]) * pixels;
   // A channel that fits on chip (about 150 KB) is read once.
   const double kept = channel * as_double(bytes_of(w.dtype)) * (w.backward ? 2 : 1) / 150e3;
+  const double by_channel = channel_norm_us(w, t.laws(), d);
   // Those see rows of channels, whichever dimensions they come from.
   const bool rows = last && kernels == Dtype::kBf16;
   return Builder(std::move(category))
@@ -163,7 +166,7 @@ std::optional<KernelFeatures> features(const Work& w, const BatchNorm& b, const 
       .feature(std::log(std::ceil(as_double(b.input[1]) / std::max(1, d.sm_count))))
       .feature(rows ? misalignment(b.input[1]) : misalignment(b.input[2] * b.input[3]))
       .feature(log_of(as_double(w.elements)))
-      .law(streamed(w, d));
+      .law(by_channel > 0 ? by_channel : streamed(w, d));
 }
 
 std::optional<KernelFeatures> features(const Work& w, const Pooling& p, const Device& d, const Clocks& c) {
