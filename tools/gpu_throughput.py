@@ -41,14 +41,21 @@ PAIRS = {
     ("nnunet_2d", "2D patch (README default)"): ("h200-families/unet", 64, "like", ()),
 }  # fmt: skip
 # Recorded in AMP too, as it was published: trace, its batch. Rows in AMP start from these, all others from FP32.
-IN_AMP = {("resnext101_32x4d", "224x224"): ("h200-throughput/resnext101_32x4d@128", "ampcl", 128),
-          ("bert_large", "seq 128"): ("h200-throughput/bert_pre128@64", "amp", 64)}  # fmt: skip
+IN_AMP = {("resnext101_32x4d", "224x224"): ("h200-throughput/resnext101_32x4d@128", "ampcl", 128)}
 DEVICES = {"RTX 3090": "RTX-3090", "A100-SXM4-40GB": "A100-SXM4-40GB", "A100-SXM4-80GB": "A100-SXM4-80GB", "V100-SXM2-16GB": "V100-SXM2-16GB",
            "V100-SXM2-32GB": "V100-SXM2-32GB", "V100-SXM3-32GB": "V100-SXM2-32GB"}  # fmt: skip
 PRECISIONS = {"AMP-FP16": ("amp",), "TF32": ("tf32",), "FP32": ()}
+# NVIDIA's programs in which AMP is apex's level O2: weights in FP16 (run_pretraining.py and run_squad.py of BERT, ddp_trainer.py of the Transformer).
+WEIGHTS_IN_HALF = ("bert_large", "bert_base_squad", "bert_large_squad", "transformer_big")
+# torchvision drops whole blocks of these while it trains, timm only where it is told to.
+DROPS_BLOCKS = ("convnext_tiny", "efficientnet_b0")
 # Layouts that the table does not state. NVIDIA's SSD: `--data-layout` of PyTorch/Detection/SSD/main.py is channels_last since January 2022, in every
 # precision, and neither the benchmark of its README (October 2022) nor its example scripts pass another one.
 LAYOUTS = {"ssd300_resnet50": "NHWC"}
+# Batches that wait on the GPU: timm's and Lambda's synthetic images are made there, NVIDIA's loaders (PrefetchedWrapper, DALI) copy the next batch on a stream
+# of their own. The recorded steps copy theirs first, which is up to 7 % of a large batch; so does the script of csc.
+BATCHES_THERE = "duration:select=*HtoD*,x=0"
+COPIES_BATCHES = ("csc-2023", "csc-2023-rocm", "csc-2024")
 
 
 class Program:
@@ -81,11 +88,14 @@ def layout_of(model, memory_format):
     return LAYOUTS.get(model, memory_format) if memory_format == "not stated" else memory_format
 
 
-def uses_of(row, batch, recorded=False):
-    """What is stacked on a trace of this batch; `recorded`: precision and layout are the trace's own."""
-    channels_last = layout_of(row.model, row.memory_format) == "NHWC"
-    uses = [] if recorded else [*PRECISIONS[row.precision], *(["channels-last"] if channels_last else [])]
-    return uses + ([f"batch:x={row.batch_per_gpu / batch:g}"] if row.batch_per_gpu != batch else [])
+def stacked(source, model, precision, batch, own, layout="", recorded=False):
+    """What makes a trace of `own` samples the published step; `recorded`: precision and layout are the trace's own."""
+    in_half = precision == "AMP-FP16" and model in WEIGHTS_IN_HALF
+    uses = [] if recorded else ["half:dtype=fp16"] if in_half else [*PRECISIONS[precision]]
+    uses += ["channels-last"] if layout == "NHWC" and not recorded else []
+    uses += [f"batch:x={batch / own:g}"] if batch != own else []
+    uses += ["duration:select=*stochastic_depth*,x=0"] if source == "huggingface" and model in DROPS_BLOCKS else []
+    return uses if source in COPIES_BATCHES else [*uses, BATCHES_THERE]
 
 
 def steps(table, program, gpu="RTX 3090"):
@@ -93,7 +103,7 @@ def steps(table, program, gpu="RTX 3090"):
     rows = []
     for row in table[(table.gpu == gpu) & table.model.isin(IMAGES)].itertuples():
         name, batch = IMAGES[row.model]
-        found = program.on(trace_of(name), uses_of(row, batch), DEVICES[gpu])
+        found = program.on(trace_of(name), stacked("huggingface", row.model, row.precision, row.batch_per_gpu, batch, row.memory_format), DEVICES[gpu])
         if found:
             rows.append({"model": row.model, "format": row.memory_format, "batch": int(row.batch_per_gpu), "measured_ms": row.step_ms,
                          "predicted_ms": round(found["ms"], 1), "error_pct": round(100 * (found["ms"] / row.step_ms - 1), 1),
@@ -122,7 +132,7 @@ def ratios(table, program):
                     continue
                 amp = IN_AMP.get((model, size)) if a.precision == v.precision == "AMP-FP16" else None
                 start, own = (trace_of(*amp[:2]), amp[2]) if amp else (trace, batch)
-                stacks = [[*changes, *uses_of(r, own, bool(amp))] for r in (a, v)]
+                stacks = [[*changes, *stacked("NVIDIA", r.model, r.precision, r.batch_per_gpu, own, layout_of(r.model, r.memory_format), bool(amp))] for r in (a, v)]
                 there = [program.on(start, stack, DEVICES[r.gpu]) for stack, r in zip(stacks, (a, v))]
                 if not all(there):
                     continue

@@ -53,11 +53,6 @@ AIMS = {"FP32 and TF32": 10.0, "half": 14.0, "ratios": 7.0}
 LIMITS = ROOT / "tools" / "published_limits.json"
 
 
-def stacked(precision, batch, own, changes, layout=""):
-    uses = [*changes, *gpu_throughput.PRECISIONS[precision], *(["channels-last"] if layout == "NHWC" else [])]
-    return tuple(uses + ([f"batch:x={batch / own:g}"] if batch != own else []))
-
-
 def own_rows():
     """Of data/published."""
     for r in csv_rows(FOLDER / "steps.csv"):
@@ -66,7 +61,7 @@ def own_rows():
         trace, own, near, changes = TRACES[r["model"]]
         batch = int(r["batch"])
         yield {"source": r["source"], "device": r["device"], "model": r["model"], "precision": r["precision"], "batch": batch, "near": near, "trace": trace,
-               "uses": stacked(r["precision"], batch, own, changes), "measured_ms": 1e3 * batch / float(r["throughput"])}  # fmt: skip
+               "uses": (*changes, *gpu_throughput.stacked(r["source"], r["model"], r["precision"], batch, own)), "measured_ms": 1e3 * batch / float(r["throughput"])}  # fmt: skip
 
 
 def public_rows():
@@ -87,9 +82,10 @@ def public_rows():
         trace, own, near, changes = found
         batch = int(float(r["batch_per_gpu"]))
         layout = gpu_throughput.layout_of(r["model"], r["memory_format"])
-        yield {"source": r["source_repo"].split("/")[0], "device": gpu_throughput.DEVICES[r["gpu"]], "model": f"{r['model']} {r['input_size']} {layout}",
+        source = r["source_repo"].split("/")[0]
+        yield {"source": source, "device": gpu_throughput.DEVICES[r["gpu"]], "model": f"{r['model']} {r['input_size']} {layout}",
                "precision": r["precision"], "batch": batch, "near": "same" if near == "same" and r["model"] != "gnmt_v2" else "like", "trace": trace,
-               "uses": stacked(r["precision"], batch, own, changes, layout), "measured_ms": 1e3 * batch / float(r["throughput"])}  # fmt: skip
+               "uses": (*changes, *gpu_throughput.stacked(source, r["model"], r["precision"], batch, own, layout)), "measured_ms": 1e3 * batch / float(r["throughput"])}  # fmt: skip
 
 
 def predicted(rows, program):

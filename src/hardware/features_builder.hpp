@@ -75,7 +75,7 @@ inline double clocks_us(double clocks, const Device& d) { return clocks / clock_
 
 // Kinds with a file of their own.
 std::optional<KernelFeatures> features(const Work& work, const BatchNorm& norm, const Device& device,
-                                       const Clocks& clocks);
+                                       const Tables& tables);
 std::optional<KernelFeatures> features(const Work& work, const Pooling& pooling, const Device& device,
                                        const Clocks& clocks);
 std::optional<KernelFeatures> features(const Work& work, const Rows& rows, const Device& device, const Clocks& clocks);

@@ -3,8 +3,10 @@
 #include <bit>
 
 #include "foretrace/work/work.hpp"
+#include "hardware/cost_norm.hpp"
 #include "hardware/features_builder.hpp"
 #include "hardware/launch_shapes.hpp"
+#include "hardware/tables.hpp"
 
 namespace foretrace::hardware {
 
@@ -59,6 +61,14 @@ KernelFeatures group_norm(Builder at, const Work& w, const Rows& r, const Device
       .feature(log_of(plane))
       .feature(samples > kFewSamples ? 1 : 0)
       .law(streamed(w, d));
+}
+
+// An SM that holds fewer threads issues as many instructions in a clock: each thread's turn comes sooner. The clocks of a thread's step were measured
+// with as many as an SM of an H200 holds.
+Device as_full(Device d) {
+  d.threads_per_sm = 2048;
+  d.shared_kb_per_sm = 228;
+  return d;
 }
 
 // Threads that add up many values in turn, blocks that meet in memory, and how often both fill the device.
@@ -138,7 +148,7 @@ KernelFeatures transform(Builder at, const Work& w, const Rows& r, const Device&
 
 }  // namespace
 
-std::optional<KernelFeatures> features(const Work& w, const BatchNorm& b, const Device& d, const Clocks& /*clocks*/) {
+std::optional<KernelFeatures> features(const Work& w, const BatchNorm& b, const Device& d, const Tables& t) {
   if (w.elements <= 0 || w.bytes() <= 0 || b.input[0] <= 0) return std::nullopt;
   // cuDNN trains images in fp32 and fp16; in bf16, and vectors in any type, the framework's own kernels do, which take single
   // pixels as channels innermost.
@@ -152,6 +162,7 @@ std::optional<KernelFeatures> features(const Work& w, const BatchNorm& b, const 
   const double channel = as_double(b.input[0]) * pixels;
   // A channel that fits on chip (about 150 KB) is read once.
   const double kept = channel * as_double(bytes_of(w.dtype)) * (w.backward ? 2 : 1) / 150e3;
+  const double by_channel = channel_norm_us(w, t.laws(), d);
   // Those see rows of channels, whichever dimensions they come from.
   const bool rows = last && kernels == Dtype::kBf16;
   return Builder(std::move(category))
@@ -163,7 +174,7 @@ std::optional<KernelFeatures> features(const Work& w, const BatchNorm& b, const 
       .feature(std::log(std::ceil(as_double(b.input[1]) / std::max(1, d.sm_count))))
       .feature(rows ? misalignment(b.input[1]) : misalignment(b.input[2] * b.input[3]))
       .feature(log_of(as_double(w.elements)))
-      .law(streamed(w, d));
+      .law(by_channel > 0 ? by_channel : streamed(w, d));
 }
 
 std::optional<KernelFeatures> features(const Work& w, const Pooling& p, const Device& d, const Clocks& c) {
@@ -201,7 +212,7 @@ std::optional<KernelFeatures> features(const Work& w, const Pooling& p, const De
     const std::int64_t shared = w.backward ? 4 : 4 + bytes_of(w.dtype);
     const ChannelsLastShape s =
         channels_last_shape(p.input[0], p.input[1], static_cast<std::int64_t>(std::min(down, 1e9)),
-                            static_cast<std::int64_t>(std::min(across, 1e9)), shared, d);
+                            static_cast<std::int64_t>(std::min(across, 1e9)), shared, as_full(d));
     const double reach = std::ceil(std::sqrt(as_double(p.window)) / std::max(1.0, std::round(stride)));
     const double window = w.backward ? reach * reach : as_double(p.window);
     const double each = as_double(s.channels) * as_double(s.pixels);

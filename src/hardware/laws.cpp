@@ -47,7 +47,7 @@ constexpr std::array<Field<RecurrentWeights>, 10> kRecurrent = {{
     {"samples", &RecurrentWeights::samples},
     {"begin", &RecurrentWeights::begin},
 }};
-constexpr std::array<Field<StreamingWeights>, 20> kStreaming = {{
+constexpr std::array<Field<StreamingWeights>, 21> kStreaming = {{
     {"start", &StreamingWeights::start},         {"handled", &StreamingWeights::handled},
     {"share", &StreamingWeights::share},         {"overlap", &StreamingWeights::overlap},
     {"per_list", &StreamingWeights::per_list},   {"block", &StreamingWeights::block},
@@ -58,6 +58,7 @@ constexpr std::array<Field<StreamingWeights>, 20> kStreaming = {{
     {"intensity", &StreamingWeights::intensity}, {"reach", &StreamingWeights::reach},
     {"l2_rate", &StreamingWeights::l2_rate},     {"fastest", &StreamingWeights::fastest},
     {"step", &StreamingWeights::step},           {"beyond_narrow", &StreamingWeights::beyond_narrow},
+    {"plane", &StreamingWeights::plane},
 }};
 
 template <class Weights, std::size_t N>

@@ -33,6 +33,7 @@ struct StreamingWeights {
   /// Of direct convolutions: multiplications of one thread in a clock while no others hide what it waits for, and how many times their
   /// time the kernels of a loop over groups add up to that is over as soon.
   double alone = 0, beside = 1;
+  double plane = 0;  ///< of batch norms: clocks a block takes for the plane of a sample, on top of its elements
   double short_spread = 0, spread = 0;  ///< of log time: of kernels below `short_us`, and of longer ones
   double short_us = 0;
   /// Of a kernel that goes to another GPU as it is (transfer_same.cpp).

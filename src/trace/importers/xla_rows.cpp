@@ -241,6 +241,11 @@ void XlaRows::add_host(const XlaHost& host) {
   rows.add(row);
 }
 
+// Functions of jax.Array that return when its value is there, as the Python tracer names them ("$array.py:311 _value").
+static bool asks_for_results(std::string_view python) {
+  return python.ends_with(" block_until_ready") || python.ends_with(" _value");
+}
+
 void XlaRows::add_waits() {
   constexpr Ns kSoon = 2 * kNsPerMs;
   // Behind the GPU's work the host marks every array of the result as ready. Profiled that takes 0.3 to 0.8 ms, which vary from step
@@ -248,7 +253,8 @@ void XlaRows::add_waits() {
   const Ns recorded = default_latencies().result_ready;
   struct HostStep {
     std::uint32_t event;
-    Ns host = INT64_MIN;  // end of the last row inside it
+    Ns host = INT64_MIN;   // end of the last row inside it
+    Ns asked = INT64_MIN;  // since when Python asks for the result
   };
   std::vector<HostStep> steps;
   std::unordered_map<std::int64_t, std::uint32_t> calls;
@@ -280,6 +286,9 @@ void XlaRows::add_waits() {
     } else if ((kind == EventKind::kOp || kind == EventKind::kRuntime || kind == EventKind::kMemory)) {
       HostStep* s = step_of(t_.events.start[e], t_.events.lane[e]);
       if (s != nullptr) s->host = std::max(s->host, t_.end(e));
+    } else if (kind == EventKind::kPython && asks_for_results(t_.name(e))) {
+      HostStep* s = step_of(t_.events.start[e], t_.events.lane[e]);
+      if (s != nullptr && t_.end(e) <= t_.end(s->event)) s->asked = std::max(s->asked, t_.events.start[e]);
     }
   }
   const std::uint16_t category = rows.category("inferred_wait", EventKind::kRuntime);
@@ -287,13 +296,20 @@ void XlaRows::add_waits() {
   for (const HostStep& s : steps) {
     const auto end = gpu_end.find(s.event);
     const Ns until = t_.end(s.event);
-    if (end == gpu_end.end() || s.host == INT64_MIN || end->second <= s.host || end->second > until ||
-        until - end->second > kSoon) {
+    if (end == gpu_end.end() || s.host == INT64_MIN || end->second > until) continue;
+    EventRow e;
+    const bool asked = s.asked != INT64_MIN;
+    const bool soon = until - end->second <= kSoon;
+    if (end->second > s.host && (asked || soon)) {
+      e.start = s.host;
+      e.duration = (soon ? std::max(end->second, until - recorded) : end->second) - s.host;
+    } else if (end->second <= s.host && asked) {
+      // The GPU was done before a host that the profiler delays came to ask. Without the profiler it waits.
+      e.start = std::max(s.asked, end->second);
+      e.duration = 1;
+    } else {
       continue;
     }
-    EventRow e;
-    e.start = s.host;
-    e.duration = std::max(end->second, until - recorded) - s.host;
     e.name = name;
     e.lane = t_.events.lane[s.event];
     e.category = category;
