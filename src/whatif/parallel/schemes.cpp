@@ -12,6 +12,7 @@
 #include "hardware/figures.hpp"
 #include "whatif/parallel/builder.hpp"
 #include "whatif/parallel/gradients.hpp"
+#include "whatif/parallel/in_step.hpp"
 
 namespace foretrace::whatif {
 
@@ -124,6 +125,7 @@ Status apply_parallelism(Model& model, Draft& draft, const Parallelism& how, con
   FORETRACE_TRY_VOID(check_plan(how.buckets, gradients));
   // Workers differ by what a GPU's steps differ by; the slowest of them sets the pace.
   slow_down(draft, model.graph, how.slow_worker * slowest_of(model, cluster.workers));
+  run_in_step(model, draft);
   Builder builder(model, draft, gradients, how, cluster);
   FORETRACE_TRY_VOID(entry->apply(builder));
   model.workers *= cluster.workers;
