@@ -1,6 +1,9 @@
 #include "whatif/parallel/in_step.hpp"
 
+#include <cmath>
+
 #include "hardware/shared_memory.hpp"
+#include "whatif/parallel/builder.hpp"
 #include "whatif/rewrite/optimizer.hpp"
 #include "whatif/rewrite/rows.hpp"
 
@@ -41,9 +44,16 @@ void update_in_step(const Model& m, Draft& draft, const hardware::Parts& parts) 
   at_least(draft, tasks, now, hardware::least_in_step_ns(update, parts));
 }
 
+// Processes that do the same on one host differ in what their CPU takes, and each collective waits for the slowest.
+void slowest_process(const Model& m, Draft& draft, int ranks) {
+  Query cpu;
+  cpu.where = [&](std::uint32_t t) { return m.graph.kind[t] == TaskKind::kCpu || m.graph.kind[t] == TaskKind::kCall; };
+  draft.scale(draft.select(cpu), std::exp(expected_maximum(ranks) * m.host.uncertainty.run_to_run));
+}
+
 }  // namespace
 
-void run_in_step(const Model& m, Draft& draft) {
+void run_in_step(const Model& m, Draft& draft, int ranks) {
   if (m.interference || communicates(m.graph)) return;
   const hardware::Parts parts = hardware::parts_of_gpu(m.device);
   if (parts.count <= 1) return;
@@ -52,6 +62,7 @@ void run_in_step(const Model& m, Draft& draft) {
     at_least(draft, row.tasks, static_cast<double>(row.time), least);
   }
   update_in_step(m, draft, parts);
+  slowest_process(m, draft, ranks);
 }
 
 }  // namespace foretrace::whatif

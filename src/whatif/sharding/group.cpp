@@ -38,7 +38,7 @@ Result<std::unique_ptr<Group>> Group::make(Model& m, Draft& draft, const Paramet
   FORETRACE_TRY(Network network, chosen_network(m, p));
   const int size = static_cast<int>(p.number("size"));
   slow_down(draft, g, slowest_of(m, size));  // they meet in every layer
-  run_in_step(m, draft);
+  run_in_step(m, draft, size);
   return std::unique_ptr<Group>(new Group(m, draft, std::move(network), size));
 }
 
@@ -78,7 +78,7 @@ Status Group::reduce_gradients(const std::function<bool(const Gradient&)>& own) 
 
 void Group::copy(Place& at, const Meeting& meeting, const work::Work& work) {
   insert_work(m_, draft_, at, meeting.name + ": copy", work,
-              {.phase = meeting.phase, .cpu_cost = m_.cpu_time(m_.host.eager.op_us, meeting.phase)});
+              {.phase = meeting.phase, .cpu_cost = m_.launch_time(meeting.phase)});
 }
 
 // `from` becomes the place behind all of it. Returns the collective.
