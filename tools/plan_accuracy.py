@@ -49,7 +49,9 @@ PLANS: dict[str, str] = {
     "tp2fsdp": "tp=2,fsdp={h},vocab=replicated,param-dtype=bf16,reduce-dtype=fp32", "cp": "cp={w},kind=ulysses,reduce=0",
     "ep": "ep={w},reduce=0", "pp4": "pp={w},microbatches=4,outputs=kept", "pp8": "pp={w},microbatches=8,outputs=kept",
     "gp4": "pp={w},microbatches=4,schedule=gpipe,outputs=kept", "il4": "pp={w},microbatches=4,schedule=interleaved,outputs=kept",
-    "il8": "pp={w},microbatches=8,schedule=interleaved,outputs=kept", "pp2dp4": "pp=2,dp={h},microbatches=4,outputs=kept",
+    "il8": "pp={w},microbatches=8,schedule=interleaved,outputs=kept",
+    # Stages under DistributedDataParallel reduce behind their last backward pass: so in the traces of all ranks.
+    "pp2dp4": "pp=2,dp={h},microbatches=4,outputs=kept,overlap=0",
 }
 NOT_JUDGED = {"pp8"}  # micro-batches of one sample: launches alone
 

@@ -6,6 +6,7 @@
 
 #include "base/decimal.hpp"
 #include "foretrace/analysis/summary.hpp"
+#include "hardware/shared_memory.hpp"
 #include "plan/batch.hpp"
 #include "plan/compose.hpp"
 #include "plan/one_gpu.hpp"
@@ -135,12 +136,14 @@ struct Planner::State {
 
   [[nodiscard]] Job job_of(const Plan& plan, const OneGpu& one, int layers, int microbatches, double experts) const {
     const whatif::Model& m = baseline->model;
+    // Ranks on parts of one GPU share its memory where they are in step: those of one stage, but not those of others.
+    const double sharing = std::max(1.0, hardware::parts_of_gpu(one.device).count / plan.pp);
     return {plan,
             one.parts,
             layers,
             microbatches,
             experts,
-            std::max(1.0, one.device.streaming_gbs()),
+            std::max(1.0, one.device.streaming_gbs() / sharing),
             m.launches.cpu_per_launch[static_cast<std::size_t>(host::CpuPhase::kBackward)],
             m.latencies->kernel_gap,
             m.cpu_time(m.host.ddp.collective_us, graph::Phase::kForward)};

@@ -30,6 +30,17 @@ TEST(FullySharded, HalfParametersAreGatheredAndComputedWith) {
   EXPECT_LT(*half.peak_bytes, *as_is.peak_bytes);
 }
 
+TEST(FullySharded, TwiceTheSamplesHoldTwiceTheActivationsInHalfPrecision) {
+  const whatif::Model& m = step_at("data/h200-parallel/lmB.inside.solo.w2.r0.json.gz").model;
+  const auto activations = [&](std::vector<std::string> uses) {
+    uses.emplace_back("fsdp:workers=2,fabric=DGX-H100,param_dtype=bf16");
+    const memory::Composition parts = *predicted(m, uses).peak_parts;
+    return static_cast<double>(parts.activations + parts.other);
+  };
+  // What a batch of half precision takes is no FP32 tensor of the traced one.
+  EXPECT_GT(activations({"batch:x=2"}), 1.85 * activations({}));
+}
+
 TEST(FullySharded, KeptUnitsAreGatheredOnce) {
   const whatif::Prediction twice = sharded("");
   const whatif::Prediction once = sharded(",reshard=0");

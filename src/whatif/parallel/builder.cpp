@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "hardware/figures.hpp"
+#include "hardware/shared_memory.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/parallel/gradients.hpp"
 
@@ -13,10 +14,9 @@ namespace foretrace::whatif {
 
 Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& p, const Cluster& c)
     : m(model), draft(d), gradients(g), how(p), cluster(c), ddp(model.host.ddp) {
-  const Result<hardware::Device> whole = hardware::find_device(model.device.name);
-  few_queues_ = whole && model.device.sm_count > 0 && model.device.sm_count < whole->sm_count;
-  // Ranks on parts of one GPU share its memory.
-  if (few_queues_) memory_share_ = static_cast<double>(model.device.sm_count) / whole->sm_count;
+  const hardware::Parts parts = hardware::parts_of_gpu(model.device);
+  few_queues_ = parts.count > 1;
+  memory_share_ = 1 / parts.count;
   for (std::uint32_t t = 0; t < m.graph.size(); ++t) {
     // Those that another change put there stay: they are of another group.
     if (m.graph.kind[t] != TaskKind::kCollective || !m.graph.event[t].valid()) continue;

@@ -12,6 +12,7 @@
 #include "hardware/figures.hpp"
 #include "whatif/parallel/builder.hpp"
 #include "whatif/parallel/gradients.hpp"
+#include "whatif/parallel/in_step.hpp"
 
 namespace foretrace::whatif {
 
@@ -46,8 +47,9 @@ const SchemeEntry* entry_of(Scheme scheme) {
   return nullptr;
 }
 
-// The mean of the largest of n draws from a normal distribution, in standard deviations (Blom's approximation of the order
-// statistic): 0.56 of 2, 1.03 of 4, 3.97 of 16,384.
+}  // namespace
+
+// Blom's approximation of the order statistic.
 double expected_maximum(int n) {
   if (n < 2) return 0;
   const double p = (n - 0.375) / (n + 0.25);
@@ -56,8 +58,6 @@ double expected_maximum(int n) {
   return q -
          (2.515517 + 0.802853 * q + 0.010328 * q * q) / (1 + 1.432788 * q + 0.189269 * q * q + 0.001308 * q * q * q);
 }
-
-}  // namespace
 
 void slow_down(Draft& draft, const Graph& g, double factor) {
   if (factor == 1) return;
@@ -124,6 +124,7 @@ Status apply_parallelism(Model& model, Draft& draft, const Parallelism& how, con
   FORETRACE_TRY_VOID(check_plan(how.buckets, gradients));
   // Workers differ by what a GPU's steps differ by; the slowest of them sets the pace.
   slow_down(draft, model.graph, how.slow_worker * slowest_of(model, cluster.workers));
+  run_in_step(model, draft, cluster.workers);
   Builder builder(model, draft, gradients, how, cluster);
   FORETRACE_TRY_VOID(entry->apply(builder));
   model.workers *= cluster.workers;

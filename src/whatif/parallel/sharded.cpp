@@ -15,8 +15,9 @@ void share_update(Builder& b, double share) {
   const Graph& g = b.m.graph;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     if (!graph::is_gpu(g.kind[t]) || g.phase[t] != Phase::kOptimizer) continue;
-    const Ns floor = std::min(g.cost[t], b.memory_ns(0));
-    b.draft.set(t, std::max(floor, static_cast<Ns>(static_cast<double>(g.cost[t]) * share)), graph::Origin::kScaled);
+    const Ns whole = b.draft.cost(t);
+    const Ns floor = std::min(whole, b.memory_ns(0));
+    b.draft.set(t, std::max(floor, static_cast<Ns>(static_cast<double>(whole) * share)), graph::Origin::kScaled);
   }
 }
 

@@ -149,7 +149,10 @@ class HalfWriter {
 
   void halve(Block& b, std::uint32_t unit) const {
     const Unit& u = flow_.units[unit];
-    const auto whole = [&](std::int64_t n) { return holds(b, n, 4, false) || holds(b, n, 4, true); };
+    // Of a step with twice the samples, a tensor in half precision is as large as the traced one in FP32.
+    const auto whole = [&](std::int64_t n) {
+      return holds(b, n, 4, false) || (!holds(b, n, 2, false) && holds(b, n, 4, true));
+    };
     const bool result = std::any_of(u.outputs.begin(), u.outputs.end(), [&](std::uint32_t v) {
       return !flow_.values[v].shape.empty() && whole(work::elements_of(flow_.values[v].shape));
     });

@@ -5,6 +5,7 @@
 #include "trace/latencies.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/model/whole_number.hpp"
+#include "whatif/parallel/in_step.hpp"
 #include "whatif/rewrite/rows.hpp"
 
 namespace foretrace::whatif {
@@ -26,12 +27,10 @@ Status check_group(const Parameters& p) {
 
 Result<std::unique_ptr<Group>> Group::make(Model& m, Draft& draft, const Parameters& p) {
   const Graph& g = m.graph;
-  for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (g.kind[t] == TaskKind::kCollective && g.event[t].valid())
-      return fail(ErrorCode::kDeclined,
-                  "the trace is of several GPUs that communicate: how they share the model now is not known",
-                  "ask this of a trace of one GPU");
-  }
+  if (communicates(g))
+    return fail(ErrorCode::kDeclined,
+                "the trace is of several GPUs that communicate: how they share the model now is not known",
+                "ask this of a trace of one GPU");
   if (step_facts(m)->compiled)
     return fail(ErrorCode::kDeclined, "a compiled step does not tell the shapes of its kernels",
                 "ask this of the step before it is compiled");
@@ -39,6 +38,7 @@ Result<std::unique_ptr<Group>> Group::make(Model& m, Draft& draft, const Paramet
   FORETRACE_TRY(Network network, chosen_network(m, p));
   const int size = static_cast<int>(p.number("size"));
   slow_down(draft, g, slowest_of(m, size));  // they meet in every layer
+  run_in_step(m, draft, size);
   return std::unique_ptr<Group>(new Group(m, draft, std::move(network), size));
 }
 
@@ -78,7 +78,7 @@ Status Group::reduce_gradients(const std::function<bool(const Gradient&)>& own) 
 
 void Group::copy(Place& at, const Meeting& meeting, const work::Work& work) {
   insert_work(m_, draft_, at, meeting.name + ": copy", work,
-              {.phase = meeting.phase, .cpu_cost = m_.cpu_time(m_.host.eager.op_us, meeting.phase)});
+              {.phase = meeting.phase, .cpu_cost = m_.launch_time(meeting.phase)});
 }
 
 // `from` becomes the place behind all of it. Returns the collective.
