@@ -17,6 +17,7 @@
 #include "ranks/exchange.hpp"
 #include "scripted_job.hpp"
 #include "whatif/job/job_models.hpp"
+#include "whatif/job/nearest_network.hpp"
 #include "whatif/job/network_costs.hpp"
 #include "whatif/rewrite/scaling.hpp"
 
@@ -136,14 +137,14 @@ TEST(JobWhatIf, AnotherNetworkChangesTransfersOnly) {
   ScriptedJob m = data_parallel(2);
   const ranks::Job job = m.job();
   const Baseline today = baseline_of(job);
-  const Prediction slow = ask(today, "network:fabric=10GbE,gpus_per_node=1");
+  const Prediction slow = ask(today, "network:fabric=10GbE,gpus_per_node=1,was=DGX-H200");
   ASSERT_EQ(slow.declined, "");
   EXPECT_GT(slow.ranks[0].transfer, today.figures.job->ranks[0].transfer);
   EXPECT_EQ(slow.ranks[0].gpu_time, today.figures.job->ranks[0].gpu_time);
   // Both ranks in one node: the network between nodes does not matter.
-  EXPECT_THAT(ask(today, "network:fabric=10GbE,gpus_per_node=2").declined,
+  EXPECT_THAT(ask(today, "network:fabric=10GbE,gpus_per_node=2,was=DGX-H200").declined,
               HasSubstr("nothing in this step would change"));
-  EXPECT_THAT(ask(today, "network").declined, HasSubstr("nothing in this step would change"));
+  EXPECT_THAT(ask(today, "network:was=DGX-H200").declined, HasSubstr("nothing in this step would change"));
 }
 
 // Measured all-reduces of two ranks, all of them `ms` long.
@@ -195,6 +196,28 @@ TEST(JobWhatIf, WhatTheNetworkDoesNotExplainStays) {
   EXPECT_DOUBLE_EQ(calls.factor(80), 370.0 / 80);
   EXPECT_DOUBLE_EQ(calls.factor(100), 4);
   EXPECT_DOUBLE_EQ(calls.factor(30), 340.0 / 60);  // the whole call
+}
+
+TEST(JobWhatIf, ARecordingWhoseNetworkNobodyNamesRanOnTheOneWithItsTimes) {
+  ScriptedJob m = data_parallel(2);
+  const ranks::Job job = m.job();
+  const trace::Trace& trace = job.ranks[0].trace;
+  const hardware::Device device = *hardware::find_device("H200-SXM");
+  for (const char* name : {"10GbE", "100GbE-RDMA", "DGX-H200"}) {
+    const auto was = whatif::PlacedNetwork::make({.fabric = name, .gpus_per_node = 1}, device);
+    ASSERT_TRUE(was);
+    whatif::TransferTimes recorded;
+    for (const ranks::Operation& op : ranks::operations_of(trace, 0)) {
+      recorded[op.event] = 1.1 * static_cast<double>(was->cost(op, {0, 1})->ns);
+    }
+    const auto nearest = whatif::PlacedNetwork::make(whatif::nearest_network(trace, recorded, device), device);
+    ASSERT_TRUE(nearest);
+    for (const ranks::Operation& op : ranks::operations_of(trace, 0)) {
+      const double ns = static_cast<double>(nearest->cost(op, {0, 1})->ns);
+      EXPECT_NEAR(ns / recorded[op.event], 1, 0.11) << name;
+    }
+  }
+  EXPECT_EQ(whatif::nearest_network(trace, {}, device).fabric, whatif::usual_fabric(device));  // nothing to tell it from
 }
 
 TEST(JobWhatIf, CollectivesMeasuredOnTheOtherNetworkReplaceRecordedTransfers) {

@@ -7,6 +7,7 @@
 #include "whatif/catalogue/also_written.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/job/kernels_beside.hpp"
+#include "whatif/job/nearest_network.hpp"
 #include "whatif/job/network_costs.hpp"
 #include "whatif/model/whole_number.hpp"
 #include "whatif/parallel/scheme_whatif.hpp"
@@ -44,9 +45,18 @@ bool names_recording(const Parameters& p) {
   return p.text(kHere.fabric) != kUsual || !p.text(kHere.collectives).empty();
 }
 
-// The recording's network; none where the other one was measured and nobody said what this one was, since a model of a network that may
+TransferTimes recorded_transfers(const Model& model, const Selection& collectives) {
+  TransferTimes out;
+  for (const std::uint32_t t : collectives) {
+    if (model.graph.event[t].valid()) out[model.graph.event[t].value] = static_cast<double>(model.graph.cost[t]);
+  }
+  return out;
+}
+
+// The recording's network: the one named, or the built-in one whose times are nearest; none where the other one was measured and nobody said what this one was, since a model of a network that may
 // be another one would say less of a recorded transfer than the transfer itself.
-Result<std::optional<PlacedNetwork>> network_of_recording(Model& model, const Parameters& p) {
+Result<std::optional<PlacedNetwork>> network_of_recording(Model& model, const Parameters& p,
+                                                          const Selection& collectives) {
   const bool said = names_recording(p);
   if (!said && !p.text(kThere.collectives).empty()) {
     model.not_modelled.emplace_back(
@@ -55,8 +65,11 @@ Result<std::optional<PlacedNetwork>> network_of_recording(Model& model, const Pa
     return std::optional<PlacedNetwork>();
   }
   if (!said) {
+    NetworkChoice nearest = nearest_network(*model.trace, recorded_transfers(model, collectives), model.device);
     model.not_modelled.push_back(
-        fmt::format("the network of the recording was not named (was=): {} assumed", usual_fabric(model.device)));
+        fmt::format("the network of the recording was not named (was=): its transfers are nearest to {}", in_words(nearest)));
+    FORETRACE_TRY(PlacedNetwork here, PlacedNetwork::make(std::move(nearest), model.device));
+    return std::optional(std::move(here));
   }
   FORETRACE_TRY(PlacedNetwork here, network(model, p, kHere));
   return std::optional(std::move(here));
@@ -70,7 +83,7 @@ Status apply_network(Model& model, Draft& draft, const Parameters& p) {
         "one rank's trace does not show how long its collectives waited for others, and the network of the recording "
         "(was=, was_collectives=), which would tell what they took, is not named");
   }
-  FORETRACE_TRY(const std::optional<PlacedNetwork> here, network_of_recording(model, p));
+  FORETRACE_TRY(const std::optional<PlacedNetwork> here, network_of_recording(model, p, collectives));
   FORETRACE_TRY(const PlacedNetwork there, network(model, p, kThere));
   const auto times = network_times(*model.trace, here ? &*here : nullptr, there);
   const bool measured = !p.text(kHere.collectives).empty() && !p.text(kThere.collectives).empty();
@@ -108,7 +121,8 @@ std::vector<Parameter> parameters() {
   };
   std::vector<Parameter> all = network_parameters();
   all.push_back({.name = kHere.fabric,
-                 .about = "the network the job was recorded on, in the same way",
+                 .about = "the network the job was recorded on, in the same way; default: the one whose times are nearest to the "
+                          "recorded ones",
                  .default_value = kUsual,
                  .check = check_fabric});
   all.push_back(file(kHere.collectives, "a file of collectives measured on the network of the recording"));

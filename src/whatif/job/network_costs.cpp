@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ranks/process_groups.hpp"
-
 namespace foretrace::whatif {
 
 Result<PlacedNetwork> PlacedNetwork::make(NetworkChoice choice, const hardware::Device& device) {
@@ -51,11 +49,6 @@ double PlacedNetwork::call(const ranks::Operation& operation, const std::vector<
   return static_cast<double>(cost(smallest, members).value_or(hardware::CollectiveCost{}).ns);
 }
 
-namespace {
-
-constexpr std::int64_t kMostMembers = kMostWorkers;
-
-/// The ranks of an operation: both ends of a message; of a group as the trace lists them, else neighbours by number.
 std::vector<std::int64_t> members_of(const ranks::Operation& op,
                                      const std::map<std::string, ranks::ProcessGroup, std::less<>>& groups,
                                      const trace::Trace& trace) {
@@ -66,13 +59,11 @@ std::vector<std::int64_t> members_of(const ranks::Operation& op,
     return group->second.ranks;
   }
   const std::int64_t size = op.size > 0 ? op.size : trace.distributed.world_size;
-  if (size < 2 || size > kMostMembers) return {};
+  if (size < 2 || size > kMostWorkers) return {};
   std::vector<std::int64_t> neighbours(static_cast<std::size_t>(size));
   std::iota(neighbours.begin(), neighbours.end(), 0);
   return neighbours;
 }
-
-}  // namespace
 
 double NetworkTimes::factor(double recorded, bool exact) const {
   if (recorded <= 0) return 1;

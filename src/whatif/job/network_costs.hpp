@@ -13,6 +13,7 @@
 #include "foretrace/whatif/parallel.hpp"
 #include "hardware/collective.hpp"
 #include "ranks/operations.hpp"
+#include "ranks/process_groups.hpp"
 
 namespace foretrace::whatif {
 
@@ -36,6 +37,11 @@ class PlacedNetwork {
   std::shared_ptr<const hardware::CollectiveModel> measured_;
   mutable std::map<int, std::shared_ptr<const hardware::CollectiveModel>> models_;
 };
+
+/// The ranks of an operation: both ends of a message; of a group as the trace lists them, else neighbours by number. Empty: not known.
+std::vector<std::int64_t> members_of(const ranks::Operation& operation,
+                                     const std::map<std::string, ranks::ProcessGroup, std::less<>>& groups,
+                                     const trace::Trace& trace);
 
 /// What both networks take for one kernel of communication, in nanoseconds.
 struct NetworkTimes {
