@@ -55,8 +55,8 @@ struct Columns {
   Column shapes, launch, waits, waits_for, waits_why;
 
   /// What a task is, and the task that held it last, if one did.
-  void add_task(std::uint32_t task, graph::TaskKind what, graph::Phase phase, bool critical, graph::DependencyKind held_by,
-                std::optional<std::uint32_t> held_last) {
+  void add_task(std::uint32_t task, graph::TaskKind what, graph::Phase phase, bool critical,
+                graph::DependencyKind held_by, std::optional<std::uint32_t> held_last) {
     kind.number(static_cast<unsigned>(what) | static_cast<unsigned>(phase) << 4 | (critical ? 1U << 7 : 0U));
     why.number(static_cast<unsigned>(held_by));
     cause.zigzag(held_last ? static_cast<std::int64_t>(task) - *held_last : 0);

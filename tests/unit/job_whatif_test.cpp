@@ -137,14 +137,15 @@ TEST(JobWhatIf, AnotherNetworkChangesTransfersOnly) {
   ScriptedJob m = data_parallel(2);
   const ranks::Job job = m.job();
   const Baseline today = baseline_of(job);
-  const Prediction slow = ask(today, "network:fabric=10GbE,gpus_per_node=1,was=DGX-H200");
+  const std::string was = "was=" + whatif::usual_fabric(today.model.device);
+  const Prediction slow = ask(today, "network:fabric=10GbE,gpus_per_node=1," + was);
   ASSERT_EQ(slow.declined, "");
   EXPECT_GT(slow.ranks[0].transfer, today.figures.job->ranks[0].transfer);
   EXPECT_EQ(slow.ranks[0].gpu_time, today.figures.job->ranks[0].gpu_time);
   // Both ranks in one node: the network between nodes does not matter.
-  EXPECT_THAT(ask(today, "network:fabric=10GbE,gpus_per_node=2,was=DGX-H200").declined,
+  EXPECT_THAT(ask(today, "network:fabric=10GbE,gpus_per_node=2," + was).declined,
               HasSubstr("nothing in this step would change"));
-  EXPECT_THAT(ask(today, "network:was=DGX-H200").declined, HasSubstr("nothing in this step would change"));
+  EXPECT_THAT(ask(today, "network:" + was).declined, HasSubstr("nothing in this step would change"));
 }
 
 // Measured all-reduces of two ranks, all of them `ms` long.
@@ -217,7 +218,8 @@ TEST(JobWhatIf, ARecordingWhoseNetworkNobodyNamesRanOnTheOneWithItsTimes) {
       EXPECT_NEAR(ns / recorded[op.event], 1, 0.11) << name;
     }
   }
-  EXPECT_EQ(whatif::nearest_network(trace, {}, device).fabric, whatif::usual_fabric(device));  // nothing to tell it from
+  EXPECT_EQ(whatif::nearest_network(trace, {}, device).fabric,
+            whatif::usual_fabric(device));  // nothing to tell it from
 }
 
 TEST(JobWhatIf, CollectivesMeasuredOnTheOtherNetworkReplaceRecordedTransfers) {

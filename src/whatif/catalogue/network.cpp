@@ -66,8 +66,8 @@ Result<std::optional<PlacedNetwork>> network_of_recording(Model& model, const Pa
   }
   if (!said) {
     NetworkChoice nearest = nearest_network(*model.trace, recorded_transfers(model, collectives), model.device);
-    model.not_modelled.push_back(
-        fmt::format("the network of the recording was not named (was=): its transfers are nearest to {}", in_words(nearest)));
+    model.not_modelled.push_back(fmt::format(
+        "the network of the recording was not named (was=): its transfers are nearest to {}", in_words(nearest)));
     FORETRACE_TRY(PlacedNetwork here, PlacedNetwork::make(std::move(nearest), model.device));
     return std::optional(std::move(here));
   }
@@ -120,11 +120,12 @@ std::vector<Parameter> parameters() {
     return Parameter{.name = name, .about = about, .default_value = ""};
   };
   std::vector<Parameter> all = network_parameters();
-  all.push_back({.name = kHere.fabric,
-                 .about = "the network the job was recorded on, in the same way; default: the one whose times are nearest to the "
-                          "recorded ones",
-                 .default_value = kUsual,
-                 .check = check_fabric});
+  all.push_back(
+      {.name = kHere.fabric,
+       .about = "the network the job was recorded on, in the same way; default: the one whose times are nearest to the "
+                "recorded ones",
+       .default_value = kUsual,
+       .check = check_fabric});
   all.push_back(file(kHere.collectives, "a file of collectives measured on the network of the recording"));
   all.push_back(file(kHere.tag, "the rows of that file with this tag"));
   all.push_back({.name = kHere.nodes,
