@@ -243,15 +243,16 @@ class TrackRecord(unittest.TestCase):
 <!-- end of scale-rows -->
 """
     JOBS = """<!-- jobs-from-one -->
-| folder | model | ranks | case | what-if | error % | network | peak % |
-|---|---|---:|---|---:|---:|---:|---:|
-| f | a | 2 | ddp/amp | amp + ddp | +8.0 | one GPU | +1.0 |
-| f | a | 2 | pp4 | – | +50.0 | one GPU | – |
+| folder | model | ranks | case | what-if | measured ms | error % | network | peak % |
+|---|---|---:|---|---:|---:|---:|---:|---:|
+| f | a | 2 | ddp/amp | amp + ddp | 50.0 | +8.0 | one GPU | +1.0 |
+| f | a | 2 | pp4 | – | 40.0 | +50.0 | one GPU | – |
 <!-- end of jobs-from-one -->
 <!-- jobs-from-all -->
-| folder | model | ranks | case | what-if | error % | network | peak % |
-|---|---|---:|---|---:|---:|---:|---:|
-| f | a | 2 | tp → tp/fused | fused-optimizer | +0.0 | one GPU | – |
+| folder | model | ranks | case | what-if | measured ms | error % | network | peak % |
+|---|---|---:|---|---:|---:|---:|---:|---:|
+| f | a | 2 | tp → tp/fused | fused-optimizer | 30.0 | +0.0 | one GPU | – |
+| f | a | 2 | ddp → ddp/amp | amp | 50.0 | -2.0 | one GPU | – |
 <!-- end of jobs-from-all -->
 """
 
@@ -263,13 +264,18 @@ class TrackRecord(unittest.TestCase):
 
     def test_a_row_counts_for_every_whatif_it_needs(self):
         self.assertEqual([f"{name}," + ",".join(line.split(",")[:5]) for name, line in self.lines().items()],
-                         ["amp,3,6.7,10.0,1.0,0.8", "bucket,1,4.0,4.0,,", "ddp,2,6.0,8.0,,1.0", "fp32,1,4.0,4.0,2.0,", "fused-optimizer,2,1.0,2.0,4.0,0.2",
+                         ["amp,3,5.5,10.0,1.0,0.8", "bucket,1,4.0,4.0,,", "ddp,2,6.0,8.0,,1.0", "fp32,1,4.0,4.0,2.0,", "fused-optimizer,2,1.0,2.0,4.0,0.2",
                           "gpu,2,5.0,7.0,,"])
 
     def test_the_worst_row_unseen_networks_and_first_predictions_are_named(self):
         lines = self.lines()
         self.assertTrue(lines["gpu"].endswith(",lab net 224 FP32 on A100,0,,0,0,"), lines["gpu"])
         self.assertTrue(lines["amp"].endswith(",f a amp,1,3.0,1,1,20.0"), lines["amp"])
+
+    def test_a_measurement_predicted_in_two_ways_is_one_row(self):
+        self.assertEqual(len(track_record.job_records(self.JOBS)), 3)
+        rows = [validation.Measured("amp", "a", inside, measurement) for inside, measurement in ((False, "a 2 ddp/amp 50.0"), (True, "a 2 ddp/amp 50.0"), (False, ""), (False, ""))]
+        self.assertEqual(validation.counted(rows), {"amp": (3, 1, 1)})
 
     def test_rows_of_jax_name_both_measurements(self):
         self.assertIn(",JAX net.fp32.b8 from net.tf32.b8,", self.lines()["fp32"])
