@@ -2,6 +2,7 @@
 """Predicted against measured steps of several workers.
 
     scale_accuracy.py [--foretrace build/foretrace] [--all-ranks] [--gate MEAN,MAX] FOLDER…
+    scale_accuracy.py --update-docs data/h200-ranks data/h200-schemes $FORETRACE_TRUTH/h200-ranks     writes the tables of the documentation
 
 A FOLDER holds truth.jsonl (rows with tag, rank, world, model, case, median_ms, p10_ms, p90_ms), traces of the case `solo` named
 MODEL.TAG.solo.wWORLD.rRANK.json.gz, and collectives.jsonl. Each other case is predicted from the solo trace of the same rank with its measured step and
@@ -54,7 +55,8 @@ LARGEST = {"fsdp": 10, "fsdp1": 5, "ps": 6, "powersgd": 10, "zero1": 12, "zero2"
            "blueconnect": 7, "servers": 9, "horovod": 12, "p3": 21, "bandwidth": 16}
 BY_GATE = ("ddp", "ddpfp16")
 # How many rows each folder has by case: fewer, and something that was measured is no longer compared.
-ROWS = {"data/h200-ranks": {"ddp": 9, "ddpfp16": 3, "fsdp": 3, "ps": 2, "powersgd": 3, "zero1": 1, "zero2": 3, "qsgd": 3, "topk": 2,
+ROWS = {"truth/h200-ranks": {"ddp": 10, "ddpfp16": 3},
+        "data/h200-ranks": {"ddp": 9, "ddpfp16": 3, "fsdp": 3, "ps": 2, "powersgd": 3, "zero1": 1, "zero2": 3, "qsgd": 3, "topk": 2,
                             "terngrad": 1, "dgc": 1, "blueconnect": 1, "servers": 2, "p3": 2, "horovod": 2},
         "data/h200-schemes": {"ddp": 6, "zero1": 6, "p3": 6, "horovod": 5, "ps": 3, "fsdp1": 3, "zero2": 3, "fsdp": 3, "dgc": 3, "blueconnect": 6,
                               "servers": 1, "bandwidth": 6}}

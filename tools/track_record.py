@@ -6,7 +6,8 @@
     tools/track_record.py --check    fails when the file does not say what those rows do
 
 The rows are those that tools/accuracy.py, jax_accuracy.py, scale_accuracy.py, plan_accuracy.py, job_predictions.py and published_steps.py
-write with `--update-docs`; all but the last write this file too. A row counts for every what-if it needs, alone or among others. The error in
+write with `--update-docs`; all but the last write this file too. A row counts for every what-if it needs, alone or among others. Errors are those of
+all predictions, rows are measurements: a step of a job that is predicted from one GPU and from all ranks is one. The error in
 time is the distance to the median, of noisy rows to their 10th … 90th percentile, as everywhere in docs/internals/accuracy.md. Networks are what
 connected the ranks of the rows with a time (tools/job_rows.py); a step on one GPU has none. Blind rows are those of data/*/first.csv: predicted
 by the program that had not met them (tools/first_predictions.py).
@@ -71,9 +72,11 @@ class Errors:
     blind: list[float] = field(default_factory=list)  # steps as they were predicted before the program had met them
     worst: tuple[float, str] = (-1.0, "")
     networks: set[str] = field(default_factory=set)
+    measured: set[str] = field(default_factory=set)  # measurements with a time: some are predicted in two ways
 
-    def add_step(self, value: float, row: str, network: str = "") -> None:
+    def add_step(self, value: float, row: str, network: str = "", measurement: str = "") -> None:
         self.step.append(value)
+        self.measured.add(measurement or f"{row}, {len(self.step)}")
         if network:
             self.networks.add(network)
         self.worst = max(self.worst, (value, row), key=lambda w: w[0])
@@ -106,6 +109,11 @@ def job_whatifs(row: dict[str, str]) -> list[str]:
     """What a row of parallel jobs shows."""
     names = row["what-if"].split(" + ")
     return names + (["zero3"] if "fsdp" in names else [])  # its other name (docs/internals/scale.md)
+
+
+def job_measurement(row: dict[str, str]) -> str:
+    """What a row of parallel jobs was compared with: the case behind the arrow. From one GPU and from all ranks, it is the same measurement."""
+    return f"{row['model']} {row['ranks']} {row['case'].split('→')[-1].strip()} {row['measured ms']}"
 
 
 def scheme_whatifs(case: str) -> list[str]:
@@ -148,7 +156,7 @@ def found(appendix: str, scale: str, jobs: str, published: str, firsts: Iterable
     for step in job_records(jobs):
         for name in job_whatifs(step):
             if (value := percent(step["error %"])) is not None:
-                out[name].add_step(value, f"{step['model']} {step['ranks']} {step['case']}", step["network"])
+                out[name].add_step(value, f"{step['model']} {step['ranks']} {step['case']}", step["network"], job_measurement(step))
             if (value := percent(step["peak %"])) is not None:
                 out[name].memory.append(value)
     for row in between(published, "published-rows"):
@@ -164,7 +172,7 @@ def text_of(errors: dict[str, Errors]) -> str:
     def one(values: list[float], how=mean) -> str:
         return f"{how(values):.1f}" if values else ""
 
-    lines = (f"{name},{len(e.step)},{one(e.step)},{one(e.step, max)},{one(e.gpu)},{one(e.memory)},{e.worst[1].replace(',', ' ')},{len(e.unseen)},{one(e.unseen)},"
+    lines = (f"{name},{len(e.measured)},{one(e.step)},{one(e.step, max)},{one(e.gpu)},{one(e.memory)},{e.worst[1].replace(',', ' ')},{len(e.unseen)},{one(e.unseen)},"
              f"{len(e.networks)},{len(e.blind)},{one(e.blind)}\n"
              for name, e in sorted(errors.items()))
     return HEAD + "".join(lines)

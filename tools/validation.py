@@ -5,11 +5,11 @@ whatifs` and every JSON answer say on how many rows and models a change was comp
     FORETRACE_TRUTH=… tools/validation.py            writes the file from data/ and $FORETRACE_TRUTH
     tools/validation.py --check                      fails when the file does not say what the measurements do
 
-A row counts for every what-if it needs; a model measured in several folders or sizes counts once. Steps on one GPU are those
-tools/accuracy.py predicts and, of JAX, tools/jax_accuracy.py, steps of several workers those of tools/scale_accuracy.py, parallel jobs those of
-docs/internals/appendix-jobs.md, steps on other GPUs those of tools/published_steps.py. `in data/`: rows that need nothing outside the
-repository; without FORETRACE_TRUTH the check sees only these, and fails where the file says another number of them. The check also compares
-the tables of docs/internals/accuracy.md with the file and with the rows of the appendices.
+A row counts for every what-if it needs, and once however many ways it is predicted in; a model measured in several folders or sizes counts
+once. Steps on one GPU are those tools/accuracy.py predicts and, of JAX, tools/jax_accuracy.py, steps of several workers those of
+tools/scale_accuracy.py, parallel jobs those of docs/internals/appendix-jobs.md, steps on other GPUs those of tools/published_steps.py. `in data/`:
+rows that need nothing outside the repository; without FORETRACE_TRUTH the check sees only these, and fails where the file says another number of
+them. The check also compares the tables of docs/internals/accuracy.md with the file and with the rows of the appendices.
 """
 
 import argparse
@@ -48,6 +48,7 @@ class Measured:
     whatif: str
     model: str
     inside: bool  # nothing of it lies outside the repository
+    measurement: str = ""  # of which there is one, in however many ways it is predicted; empty: predicted once
 
 
 def measured_rows() -> list[Measured]:
@@ -61,18 +62,19 @@ def measured_rows() -> list[Measured]:
             if step["rank"] == 0 and scale_accuracy.solo_trace(path, step) is not None:
                 out += [Measured(name, step["model"], path.is_relative_to(ROOT)) for name in scheme_whatifs(step["case"])]
     for job in job_records(job_rows.APPENDIX.read_text()):
-        out += [Measured(name, job["model"], not job["folder"].startswith(job_rows.OUTSIDE)) for name in job_whatifs(job)]
+        out += [Measured(name, job["model"], not job["folder"].startswith(job_rows.OUTSIDE), track_record.job_measurement(job)) for name in job_whatifs(job)]
     out += [Measured(row["what if"].split(":")[0], row["network"], True) for row in track_record.records(track_record.APPENDIX.read_text(), track_record.JAX)]
     out += [Measured("gpu", row[1].split()[0], True) for row in track_record.between(track_record.PUBLISHED.read_text(), "published-rows")]
     return out
 
 
 def counted(rows: list[Measured]) -> dict[str, tuple[int, int, int]]:
-    """By what-if: rows, models, and rows that need nothing outside the repository."""
-    mine = defaultdict(list)
-    for row in rows:
-        mine[row.whatif].append(row)
-    return {name: (len(found), len({r.model for r in found}), sum(r.inside for r in found)) for name, found in sorted(mine.items())}
+    """By what-if: rows, models, and rows that need nothing outside the repository. A measurement that is predicted in two ways is one row."""
+    mine: dict[str, dict[str, list[Measured]]] = defaultdict(lambda: defaultdict(list))
+    for i, row in enumerate(rows):
+        mine[row.whatif][row.measurement or str(i)].append(row)
+    return {name: (len(found), len({r.model for ways in found.values() for r in ways}), sum(any(r.inside for r in ways) for ways in found.values()))
+            for name, found in sorted(mine.items())}
 
 
 def parsed(text: str) -> dict[str, tuple[int, int, int]]:

@@ -96,7 +96,8 @@ const Registered kRegistered(
                      {"strict", "tf32"}}},
      .assumes = "tensors are FP32 in memory, and the update stays as it is",
      .source = "the models of tf32 and amp, from the other side",
-     .not_modelled = "algorithms of several kernels that strict FP32 may use: their time, not their launches",
+     .not_modelled = "algorithms of several kernels that strict FP32 may use: their time, not their launches; what "
+                     "autotuning (cudnn.benchmark) finds, and its workspaces",
      .needs = {Need::kShapes},
      .changes = Changes::kPrecision,
      .parts = {.memory = Part::kModelled},

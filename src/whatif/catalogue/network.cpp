@@ -25,7 +25,10 @@ Status check_fabric(const std::string& name) {
 
 // Names of the parameters that say which network it is, and where ranks sit on it.
 struct Names {
-  const char *fabric, *collectives, *tag, *nodes;
+  const char* fabric;
+  const char* collectives;
+  const char* tag;
+  const char* nodes;
 };
 constexpr Names kThere{"fabric", "collectives", "collectives_tag", "gpus_per_node"};
 constexpr Names kHere{"was", "was_collectives", "was_collectives_tag", "was_gpus_per_node"};
@@ -85,6 +88,9 @@ Status apply_network(Model& model, Draft& draft, const Parameters& p) {
   }
   FORETRACE_TRY(const std::optional<PlacedNetwork> here, network_of_recording(model, p, collectives));
   FORETRACE_TRY(const PlacedNetwork there, network(model, p, kThere));
+  if (p.text(kThere.fabric) == kUsual && p.text(kThere.collectives).empty()) {
+    model.not_modelled.push_back(fmt::format("the network was not named: {} assumed", usual_fabric(model.device)));
+  }
   const auto times = network_times(*model.trace, here ? &*here : nullptr, there);
   const bool measured = !p.text(kHere.collectives).empty() && !p.text(kThere.collectives).empty();
   std::size_t unknown = 0;
