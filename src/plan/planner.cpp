@@ -163,6 +163,9 @@ struct Planner::State {
     const whatif::Model& m = baseline->model;
     // Ranks on parts of one GPU share its memory where they are in step: those of one stage, but not those of others.
     const double sharing = std::max(1.0, hardware::parts_of_gpu(one.device).count / plan.pp);
+    // Messages between stages are called from Python (batch_isend_irecv), as the collectives of a hook are: 0.15 ms each in
+    // the traces of pipelines.
+    const double message_us = m.host.ddp.collective_us + m.host.ddp.hook_us;
     return {plan,
             one.parts,
             layers,
@@ -171,7 +174,7 @@ struct Planner::State {
             std::max(1.0, one.device.streaming_gbs() / sharing),
             m.launches.cpu_per_launch[static_cast<std::size_t>(host::CpuPhase::kBackward)],
             m.latencies->kernel_gap,
-            m.cpu_time(m.host.ddp.collective_us, graph::Phase::kForward)};
+            m.cpu_time(message_us, graph::Phase::kForward)};
   }
 
   // Whether what-ifs say all of a plan. Over which GPUs gradients are summed differs between experts and all else, which one says for ep alone.
