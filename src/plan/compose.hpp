@@ -20,6 +20,7 @@ struct Job {
   Ns launch = 0;            ///< CPU time of one small operation
   Ns gap = 0;               ///< between two kernels
   Ns call = 0;              ///< CPU time of a message to another stage or from it
+  double slowest_host = 1;  ///< CPU time of the slowest process over that of the trace
 };
 
 struct Composition {
