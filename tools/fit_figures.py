@@ -7,6 +7,8 @@ Two digits. Most are medians, and `low` and `high` the smallest and the largest 
 model or trace left out at a time.
 """
 
+import gzip
+import json
 import math
 import sys
 from collections import defaultdict
@@ -118,6 +120,15 @@ def collective_beside():
     return middle([1 - r["coll_alone_ms"] / r["coll_ms"] for r in rows if r["work"] in ("gemm", "stream")])
 
 
+def collective_inside():
+    """The same between ranks inside one GPU: beside products, on as many channels as it has alone."""
+    rows = [json.loads(line) for line in gzip.open(DATA / "h200-jobs" / "contention.jsonl.gz", "rt")]
+    of = [(r, r["collective"]) for r in rows if "us" in (r.get("collective") or {})]
+    alone = {(r["label"], r["collective_of"], r["mib"], r["rank"]): c["us"] for r, c in of if r["mode"] == "alone"}
+    asked = [((r["label"], r["collective_of"], r["collective_mib"], r["rank"]), c["us"]) for r, c in of if r["mode"] == "beside" and r["kind"] == "product"]
+    return [1 - alone[what] / us for what, us in asked if what in alone]
+
+
 def half_sum():
     """An all-reduce of half-precision numbers over one of as many bytes of FP32."""
     rows = json_lines(DATA / "h200-ranks" / "collectives.jsonl")
@@ -152,6 +163,7 @@ FIGURES = {
     "gpu_repeat": (gpu_repeat, "h200-clean/truth.jsonl"),
     "beside_collective": (beside_collective, "h200-ranks: resnet50.mps solo; ddp@5; fsdp"),
     "collective_beside": (collective_beside, "h200-ranks/busy.jsonl"),
+    "collective_inside": (collective_inside, "h200-jobs/contention.jsonl.gz"),
     "half_sum": (half_sum, "h200-ranks/collectives.jsonl"),
     "layout_share": (layout_share, "h200-operations/conv.csv.gz"),
 }

@@ -17,6 +17,7 @@ Figures parse_figures(std::string_view csv) {
                                                          {"gpu_repeat", &f.gpu_repeat},
                                                          {"beside_collective", &f.beside_collective},
                                                          {"collective_beside", &f.collective_beside},
+                                                         {"collective_inside", &f.collective_inside},
                                                          {"half_sum", &f.half_sum},
                                                          {"layout_share", &f.layout_share}};
   read_values(csv, places);

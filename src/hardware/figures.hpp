@@ -16,8 +16,10 @@ struct Figures {
   double gpu_repeat = 0;          ///< of log time in which the GPU works, between two runs of the same step
   double beside_collective = 0;   ///< speed a kernel loses alongside a collective, beyond the SMs that holds
   double collective_beside = 0;   ///< speed a collective loses alongside kernels
-  double half_sum = 0;            ///< an all-reduce of half-precision numbers, over one of as many bytes of FP32
-  double layout_share = 0;        ///< the most of a convolution's time that changes of layout take
+  double collective_inside =
+      0;                ///< the same between ranks inside one GPU, where it goes through the memory that kernels use
+  double half_sum = 0;  ///< an all-reduce of half-precision numbers, over one of as many bytes of FP32
+  double layout_share = 0;  ///< the most of a convolution's time that changes of layout take
 };
 /// A table of them.
 Figures parse_figures(std::string_view csv);

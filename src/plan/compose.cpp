@@ -128,11 +128,11 @@ class Composer {
     c.forward = rounded(forward);
     c.backward = rounded(backward);
     c.weight = std::min(c.backward, rounded(weight));
-    c.forward_cpu = rounded(forward_cpu);
-    c.backward_cpu = rounded(backward_cpu);
-    c.weight_cpu = std::min(c.backward_cpu, rounded(weight_cpu));
+    c.forward_cpu = rounded(forward_cpu * job_.slowest_host);
+    c.backward_cpu = rounded(backward_cpu * job_.slowest_host);
+    c.weight_cpu = std::min(c.backward_cpu, rounded(weight_cpu * job_.slowest_host));
     c.once = rounded(sum([](const Part& p) { return static_cast<double>(p.once); }));
-    c.once_cpu = rounded(sum([](const Part& p) { return static_cast<double>(p.once_cpu); }));
+    c.once_cpu = rounded(sum([](const Part& p) { return static_cast<double>(p.once_cpu); }) * job_.slowest_host);
     return c;
   }
 

@@ -19,7 +19,8 @@ struct Job {
   double streaming = 1;     ///< bytes per ns that a kernel reaches which only reads and writes
   Ns launch = 0;            ///< CPU time of one small operation
   Ns gap = 0;               ///< between two kernels
-  Ns call = 0;              ///< CPU time of a collective, of a message to another stage or from it
+  Ns call = 0;              ///< CPU time of a message to another stage or from it
+  double slowest_host = 1;  ///< CPU time of the slowest process over that of the trace
 };
 
 struct Composition {

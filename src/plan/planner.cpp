@@ -13,6 +13,7 @@
 #include "plan/plan.hpp"
 #include "plan/utilisation.hpp"
 #include "trace/latencies.hpp"
+#include "whatif/parallel/in_step.hpp"
 #include "whatif/predict/predictor.hpp"
 
 namespace foretrace::plan {
@@ -137,7 +138,14 @@ struct Planner::State {
   [[nodiscard]] Job job_of(const Plan& plan, const OneGpu& one, int layers, int microbatches, double experts) const {
     const whatif::Model& m = baseline->model;
     // Ranks on parts of one GPU share its memory where they are in step: those of one stage, but not those of others.
-    const double sharing = std::max(1.0, hardware::parts_of_gpu(one.device).count / plan.pp);
+    const double parts = hardware::parts_of_gpu(one.device).count;
+    const double sharing = std::max(1.0, parts / plan.pp);
+    // Stages wait for each other as members of a group do, who have waited already (whatif/parallel/in_step.hpp).
+    const bool met = plan.tp > 1 || plan.cp > 1 || plan.ep > 1;
+    const double slowest = parts > 1 && !met ? whatif::slowest_process(m, plan.workers()) : 1;
+    // Messages between stages are called from Python (batch_isend_irecv), as the collectives of a hook are: 0.15 ms each in
+    // the traces of pipelines.
+    const double message_us = m.host.ddp.collective_us + m.host.ddp.hook_us;
     return {plan,
             one.parts,
             layers,
@@ -146,7 +154,8 @@ struct Planner::State {
             std::max(1.0, one.device.streaming_gbs() / sharing),
             m.launches.cpu_per_launch[static_cast<std::size_t>(host::CpuPhase::kBackward)],
             m.latencies->kernel_gap,
-            m.cpu_time(m.host.ddp.collective_us, graph::Phase::kForward)};
+            m.cpu_time(message_us, graph::Phase::kForward),
+            slowest};
   }
 
   // Whether what-ifs say all of a plan. Over which GPUs gradients are summed differs between experts and all else, which one says for ep alone.

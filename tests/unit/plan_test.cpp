@@ -368,6 +368,19 @@ TEST(Plan, MessagesBetweenStagesTakeCpuTime) {
   EXPECT_EQ(step("microbatches=4", 500), step("microbatches=4", 0));
 }
 
+// Ranks inside one GPU share a host too, and stages wait for the slowest process.
+TEST(Plan, StagesWaitForTheSlowestHost) {
+  plan::Parts parts;
+  parts.block = {.forward = 100, .backward = 200, .forward_cpu = 1000, .backward_cpu = 1000};
+  parts.blocks = 4;
+  plan::Groups groups = free_groups();
+  const plan::Plan plan = *plan::parse_plan("pp=2,microbatches=4");
+  plan::Job job{plan, parts, 4, 4};
+  const auto typical = static_cast<double>(plan::compose(job, groups, false)->step);
+  job.slowest_host = 1.25;
+  EXPECT_NEAR(static_cast<double>(plan::compose(job, groups, false)->step), 1.25 * typical, 0.01 * typical);
+}
+
 TEST(Plan, StagesAreCutByLayersByTimeOrAsAsked) {
   plan::Parts parts;
   parts.first = {.forward = 300, .backward = 600};

@@ -89,5 +89,25 @@ TEST(SharedMemory, ExpertsThatExchangeTokensMakeRanksMeet) {
   EXPECT_GE(update_now, 0.98 * 4 * 28 * static_cast<double>(job->parameter_elements) / 4320 / 1e6);
 }
 
+// The time on the CPU of what the step had before, in milliseconds.
+double cpu_ms(const whatif::Model& m) {
+  double ms = 0;
+  for (std::uint32_t t = 0; t < m.graph.size(); ++t) {
+    const bool cpu = m.graph.kind[t] == graph::TaskKind::kCpu || m.graph.kind[t] == graph::TaskKind::kCall;
+    if (cpu) ms += static_cast<double>(m.graph.cost[t]) / 1e6;
+  }
+  return ms;
+}
+
+TEST(SharedMemory, RanksOnOneHostWaitForTheSlowestProcess) {
+  const whatif::Model& alone = step_at("data/h200-parallel/moeB.inside.solo.w4.r0.json.gz").model;
+  const Result<whatif::Use> use = whatif::parse_use("ep:size=4,reduce=0,fabric=DGX-H100");
+  ASSERT_TRUE(use);
+  const Result<whatif::Model> job = whatif::apply_uses(alone, {*use});
+  ASSERT_TRUE(job);
+  // Of four processes the slowest takes 1.03 standard deviations longer, and the exchange of tokens comes on top.
+  EXPECT_GT(cpu_ms(*job), std::exp(alone.host.uncertainty.run_to_run) * cpu_ms(alone));
+}
+
 }  // namespace
 }  // namespace foretrace::test

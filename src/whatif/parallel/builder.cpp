@@ -12,6 +12,18 @@
 
 namespace foretrace::whatif {
 
+namespace {
+
+// Whether ranks on parts of one GPU exchange through its memory: faster than any link to the host is.
+bool inside_one_gpu(const hardware::Device& device, const Cluster& cluster) {
+  constexpr double kBytes = 64 << 20;  // a large message
+  const hardware::CollectiveCost sum =
+      cluster.collectives->cost({hardware::Collective::kAllReduce, kBytes, cluster.workers});
+  return device.pcie_gbs > 0 && sum.ns > 0 && kBytes / static_cast<double>(sum.ns) > device.pcie_gbs;
+}
+
+}  // namespace
+
 Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& p, const Cluster& c)
     : m(model), draft(d), gradients(g), how(p), cluster(c), ddp(model.host.ddp) {
   const hardware::Parts parts = hardware::parts_of_gpu(model.device);
@@ -27,7 +39,9 @@ Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& 
     m.not_modelled.emplace_back("the trace is of several workers: its own collectives were taken out first");
   if (!m.interference) {
     const hardware::Figures& measured = hardware::measured_figures(m.device);
-    m.interference = Interference{0, measured.beside_collective, measured.collective_beside, 0};
+    const bool inside = few_queues_ && inside_one_gpu(m.device, cluster);
+    m.interference = Interference{0, measured.beside_collective,
+                                  inside ? measured.collective_inside : measured.collective_beside, 0};
   }
 }
 

@@ -86,9 +86,10 @@ class FullySharded {
     const auto time = [&](double unit_us, double tensor_us) {
       return b_.m.cpu_time(whole * unit_us + each * tensor_us * tensors, phase);
     };
-    // Parameters of another type are cast before they travel: one more operation over all of them.
+    // Parameters of another type are cast before they travel: one more operation over the list of them.
     const double cast = casts() ? b_.m.host.eager.op_us : 0;
-    return {.gather = time(us.gather_us + cast, us.gather_tensor_us),
+    const double cast_tensor = casts() ? b_.m.host.update.list_tensor_us : 0;
+    return {.gather = time(us.gather_us + cast, us.gather_tensor_us + cast_tensor),
             .copy = time(us.copy_us, us.copy_tensor_us),
             .forward = time(us.forward_us, 0),
             .backward = time(us.backward_us, 0),

@@ -44,14 +44,11 @@ void update_in_step(const Model& m, Draft& draft, const hardware::Parts& parts) 
   at_least(draft, tasks, now, hardware::least_in_step_ns(update, parts));
 }
 
-// Processes that do the same on one host differ in what their CPU takes, and each collective waits for the slowest.
-void slowest_process(const Model& m, Draft& draft, int ranks) {
-  Query cpu;
-  cpu.where = [&](std::uint32_t t) { return m.graph.kind[t] == TaskKind::kCpu || m.graph.kind[t] == TaskKind::kCall; };
-  draft.scale(draft.select(cpu), std::exp(expected_maximum(ranks) * m.host.uncertainty.run_to_run));
-}
-
 }  // namespace
+
+double slowest_process(const Model& m, std::int64_t ranks) {
+  return std::exp(expected_maximum(static_cast<int>(ranks)) * m.host.uncertainty.run_to_run);
+}
 
 void run_in_step(const Model& m, Draft& draft, int ranks) {
   if (m.interference || communicates(m.graph)) return;
@@ -62,7 +59,9 @@ void run_in_step(const Model& m, Draft& draft, int ranks) {
     at_least(draft, row.tasks, static_cast<double>(row.time), least);
   }
   update_in_step(m, draft, parts);
-  slowest_process(m, draft, ranks);
+  Query cpu;
+  cpu.where = [&](std::uint32_t t) { return m.graph.kind[t] == TaskKind::kCpu || m.graph.kind[t] == TaskKind::kCall; };
+  draft.scale(draft.select(cpu), slowest_process(m, ranks));
 }
 
 }  // namespace foretrace::whatif
