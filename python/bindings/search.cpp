@@ -139,6 +139,17 @@ void set_reader(nb::object read) {
   };
 }
 
+/// A Python function (list of commands, each a list of words) -> list of their answers as JSON.
+void set_answerer(nb::object answer) {
+  extensions().answer_all = {};
+  if (answer.is_none()) return;
+  const std::shared_ptr<nb::object> held = shared(std::move(answer));
+  extensions().answer_all = [held](const std::vector<std::vector<std::string>>& commands) {
+    nb::gil_scoped_acquire locked;
+    return nb::cast<std::vector<std::string>>((*held)(commands));
+  };
+}
+
 }  // namespace
 
 void bind_search(nb::module_& m) {
@@ -149,6 +160,7 @@ void bind_search(nb::module_& m) {
   m.def("set_evaluator", &set_evaluator, nb::arg("make").none());
   m.def("read_packed", &read_packed, nb::arg("path"), nb::arg("strict") = false, nb::arg("partial") = false,
         nb::arg("threads") = 1);
+  m.def("set_answerer", &set_answerer, nb::arg("answer").none());
   m.def("set_reader", &set_reader, nb::arg("read").none());
 }
 

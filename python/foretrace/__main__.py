@@ -41,7 +41,7 @@ def main() -> int:
         from . import _calibrate
 
         return _calibrate.main(args[1:])
-    if {"optimize", "ranks"} & set(args) and not {"-h", "--help"} & set(args):
+    if {"optimize", "plan", "ranks"} & set(args) and not {"-h", "--help"} & set(args):
         if any(a == "--ray" or a.startswith("--ray=") for a in args):
             from . import _ray
             from ._errors import Error
@@ -52,6 +52,7 @@ def main() -> int:
                     cluster = _ray.Cluster(address, plugins=_ray.take_plugins(args))
                     _core.set_evaluator(cluster)
                     _core.set_reader(cluster.read_all)
+                    _core.set_answerer(cluster.answer_all)
                 except Error as error:
                     tell(str(error))
                     return 2

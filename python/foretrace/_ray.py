@@ -1,10 +1,11 @@
-"""`--ray ADDRESS`: `optimize` predicts its candidates on a Ray cluster, `ranks` reads the traces of many ranks there.
+"""`--ray ADDRESS`: `optimize` and `plan` predict their candidates on a Ray cluster, `ranks` reads the traces of many ranks there.
 
 The search itself runs here and asks for strategies in batches. A batch is dealt out to the workers; answers are used in the
 order of the strategies, so the result depends on the trace, the options and the seed alone, not on who computed what or how many
 workers there are. In the place of a worker that is lost another is started, which predicts its part of the batch once more. That is
 done here: Ray's own restarts can leave what was asked of an actor killed while it starts unanswered for ever. Traces are read
-one task per file; what a task gives back is the trace as columns, equal to what reading it here would give.
+one task per file; what a task gives back is the trace as columns, equal to what reading it here would give. Plans are predicted
+by commands, one task each.
 """
 
 from __future__ import annotations
@@ -65,23 +66,43 @@ def local_copy(path: str, content: bytes) -> str:
     return file.name
 
 
+def die_once(mark: str | None) -> None:
+    """For tests: the first worker that sees no such file writes it and dies."""
+    if mark is None:
+        return
+    try:
+        os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    os._exit(1)
+
+
 def read_packed(path: str, content: bytes, strict: bool, partial: bool, lose_once: str | None) -> Packed:
-    """On the cluster: one trace. `lose_once` is for tests: the first worker that sees no such file writes it and dies."""
+    """On the cluster: one trace."""
     from foretrace import _core
 
-    if lose_once is not None:
-        try:
-            os.close(os.open(lose_once, os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            pass
-        else:
-            os._exit(1)
+    die_once(lose_once)
     here = local_copy(path, content)
     try:
         return _core.read_packed(here, strict, partial)
     finally:
         if here != path:
             os.unlink(here)
+
+
+def answer(path: str, content: bytes, words: list[str], plugins: list[tuple[str, bytes]], lose_once: str | None) -> str:
+    """On the cluster: one command about a trace, its answer as JSON. `lose_once`: see read_packed."""
+    from foretrace import _core, _plugin
+
+    die_once(lose_once)
+    for name, source in plugins:
+        _plugin.load_for_command_line(local_copy(name, source))
+    verb, _, *options = words
+    with tempfile.TemporaryDirectory() as folder:
+        output = os.path.join(folder, "answer.json")
+        _core.run([verb, local_copy(path, content), *options, f"--output={output}"])
+        with open(output, encoding="utf-8") as file:
+            return file.read()
 
 
 class Cluster:
@@ -112,10 +133,7 @@ class Cluster:
         ray = self._ray
         with open(path, "rb") as file:
             content = ray.put(file.read())
-        plugins = []
-        for name in self._plugins:
-            with open(name, "rb") as file:
-                plugins.append((os.path.abspath(name), file.read()))
+        plugins = self._read_plugins()
         remote = ray.remote(num_cpus=1)(Worker)
 
         def start() -> Any:
@@ -145,6 +163,26 @@ class Cluster:
             return outcomes
 
         return evaluate
+
+    def _read_plugins(self) -> list[tuple[str, bytes]]:
+        plugins = []
+        for name in self._plugins:
+            with open(name, "rb") as file:
+                plugins.append((os.path.abspath(name), file.read()))
+        return plugins
+
+    def answer_all(self, commands: list[list[str]]) -> list[str]:
+        """What commands about one trace answer, as JSON, in their order."""
+        if not commands:
+            return []
+        ray = self._ray
+        path = commands[0][1]
+        with open(path, "rb") as file:
+            content = ray.put(file.read())
+        remote = ray.remote(num_cpus=1, max_retries=-1)(answer)
+        plugins = self._read_plugins()
+        answers: list[str] = ray.get([remote.remote(path, content, words, plugins, self._lose_once) for words in commands])
+        return answers
 
     def read_all(self, files: list[str], strict: bool, partial: bool) -> list[Packed]:
         """Every file's trace, or why it cannot be read, in the order of the files."""

@@ -1,10 +1,17 @@
 #include <fmt/format.h>
 
+#include <iterator>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "base/install_hint.hpp"
 #include "base/text.hpp"
 #include "cli/inputs.hpp"
 #include "cli/plans.hpp"
 #include "cli/verbs.hpp"
 #include "report/plan.hpp"
+#include "report/plan_reader.hpp"
 #include "report/plan_settings.hpp"
 #include "search/communication.hpp"
 
@@ -57,8 +64,10 @@ Result<Answer> answer_plans(const Request& request, const std::vector<std::strin
   plan::PlanReport r;
   r.verb = "scale";
   r.figures = planner.figures();
+  constexpr std::size_t kMostDrawn = 16;  // passes of all of many plans would take more room than everything else
+  const auto actions = plans.size() <= kMostDrawn ? plan::Planner::Actions::kKept : plan::Planner::Actions::kDropped;
   for (const plan::Plan& p : plans) {
-    plan::PlanPrediction made = planner.predict(p);
+    plan::PlanPrediction made = planner.predict(p, actions);
     (made.declined.empty() ? r.plans : r.declined).push_back(std::move(made));
   }
   r.tried = plans.size();
@@ -83,11 +92,55 @@ std::vector<Option> plan_model_options() {
 
 namespace {
 
-constexpr std::int64_t kUsualGpus = 8;  // of a node
+constexpr std::int64_t kGpusOfANode = 8;
+
+// The options that predictions rest on, as `scale --plan` takes them.
+std::vector<std::string> words_of(const Values& values) {
+  const std::set<std::string_view> of_the_search{"gpus",  "json",   "max-memory", "output",  "plan-out",
+                                                 "quiet", "plugin", "ray",        "threads", "tokens"};
+  std::vector<std::string> words;
+  for (const Option& o : all_options(plan_verb())) {
+    if (of_the_search.contains(o.name)) continue;
+    for (const std::string& value : values.all(o.name)) {
+      words.push_back(o.type == ValueType::kFlag ? "--" + o.name : fmt::format("--{}={}", o.name, value));
+    }
+  }
+  return words;
+}
+
+// Commands of other processes, one for all plans that have one GPU's share in common: what it does is predicted once for them.
+Result<plan::PredictAll> ray_predictions(const Request& request, const std::string& trace) {
+  if (!request.extensions.answer_all) {
+    return served_by_python(
+        "--ray",
+        fmt::format("{}, and `pip install ray`, then: python3 -m foretrace plan … --ray ADDRESS", kInstallModule));
+  }
+  return plan::PredictAll(
+      [&request, trace](const std::vector<plan::Plan>& plans) -> Result<std::vector<plan::PlanPrediction>> {
+        std::map<std::tuple<int, int, int>, std::vector<std::string>> commands;
+        for (const plan::Plan& p : plans) {
+          std::vector<std::string>& words = commands[{p.tp, p.cp, p.ep}];
+          if (words.empty()) {
+            words = {"scale", trace, "--json", "--quiet"};
+            for (std::string& word : words_of(request.values)) words.push_back(std::move(word));
+          }
+          const std::string text = plan::to_text(p);
+          words.push_back("--plan=" + (text.empty() ? "dp=1" : text));
+        }
+        std::vector<std::vector<std::string>> all;
+        for (auto& [share, words] : commands) all.push_back(std::move(words));
+        std::vector<plan::PlanPrediction> out;
+        for (const std::string& answer : request.extensions.answer_all(all)) {
+          FORETRACE_TRY(std::vector<plan::PlanPrediction> some, report::read_plans(answer));
+          out.insert(out.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
+        }
+        return out;
+      });
+}
 
 Result<Answer> run_plan(const Request& request) {
   const Values& values = request.values;
-  plan::SearchOptions search{.gpus = values.integer("gpus").value_or(kUsualGpus), .progress = request.load.progress};
+  plan::SearchOptions search{.gpus = values.integer("gpus").value_or(kGpusOfANode), .progress = request.load.progress};
   if (search.gpus > whatif::kMostWorkers) {
     return fail(ErrorCode::kUsage,
                 fmt::format("{} GPUs are more than the limit of {}", search.gpus, whatif::kMostWorkers));
@@ -96,7 +149,10 @@ Result<Answer> run_plan(const Request& request) {
   FORETRACE_TRY(const OpenBaseline open, open_baseline(request, values.argument("TRACE")));
   if (open.baseline.figures.job) return asks_one_rank("a plan starts from one GPU");
   FORETRACE_TRY(plan::Planner planner, plan::Planner::make(open.baseline, options));
-  plan::PlanReport r = plan::search_plans(planner, search);
+  if (values.text("ray")) {
+    FORETRACE_TRY(search.predict_all, ray_predictions(request, open.trace().path));
+  }
+  FORETRACE_TRY(plan::PlanReport r, plan::search_plans(planner, search));
   r.tokens_wanted = values.number("tokens");
   return answer_of(request, r);
 }
@@ -105,25 +161,25 @@ Result<Answer> run_plan(const Request& request) {
 
 Verb plan_verb() {
   using enum ValueType;
-  return {
-      .name = "plan",
-      .about = "how to train on many GPUs: the fastest plan that fits",
-      .details =
-          "Tries tensor, pipeline, context, expert and data parallel with schedules, recomputation, micro-batches "
-          "and ZeRO stages "
-          "on a job of N GPUs, from the step of one. `scale --plan` predicts one of them.",
-      .arguments = {{"TRACE", "a trace file of one GPU, or - for standard input"}},
-      .options =
-          std::vector<Option>{
-              option(kInteger, "gpus", "N", fmt::format("{}", kUsualGpus), "GPUs of the job").at_least(1)} +
-          network_options() + plan_model_options() +
-          std::vector<Option>{option(kNumber, "tokens", "N", "", "training ends behind so many tokens").at_least(1)},
-      .examples = {{"foretrace plan trace.json.gz --gpus 512 --fabric DGX-H100 --layers 80 --global-batch 1024",
-                    "the real model has 80 blocks"},
-                   {"foretrace plan trace.json.gz --gpus 64 --fabric DGX-H100 --memory-gb 40 --tokens 1e12",
-                    "with less memory, and days to a trillion tokens"}},
-      .shares = kPrediction,
-      .run = run_plan};
+  return {.name = "plan",
+          .about = "how to train on many GPUs: the fastest plan that fits",
+          .details =
+              "Tries tensor, pipeline, context, expert and data parallel with schedules, recomputation, micro-batches "
+              "and ZeRO stages "
+              "on a job of N GPUs, from the step of one. `scale --plan` predicts one of them.",
+          .arguments = {{"TRACE", "a trace file of one GPU, or - for standard input"}},
+          .options =
+              std::vector<Option>{
+                  option(kInteger, "gpus", "N", fmt::format("{}", kGpusOfANode), "GPUs of the job").at_least(1)} +
+              network_options() + plan_model_options() +
+              std::vector<Option>{option(kNumber, "tokens", "N", "", "training ends behind so many tokens").at_least(1),
+                                  ray_option("predict the plans")},
+          .examples = {{"foretrace plan trace.json.gz --gpus 512 --fabric DGX-H100 --layers 80 --global-batch 1024",
+                        "the real model has 80 blocks"},
+                       {"foretrace plan trace.json.gz --gpus 64 --fabric DGX-H100 --memory-gb 40 --tokens 1e12",
+                        "with less memory, and days to a trillion tokens"}},
+          .shares = kPrediction,
+          .run = run_plan};
 }
 
 }  // namespace foretrace::cli

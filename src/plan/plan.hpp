@@ -168,13 +168,17 @@ struct PlanReport {
   std::optional<double> tokens_wanted;  ///< days until so many
 };
 
+/// Predicts plans in place of this process, in any order; without their actions.
+using PredictAll = std::function<Result<std::vector<PlanPrediction>>(const std::vector<Plan>&)>;
+
 /// What `plan` tries.
 struct SearchOptions {
   std::int64_t gpus = 8;
   std::size_t keep = 10;  ///< plans shown
   Progress progress = {};
+  PredictAll predict_all = {};  ///< empty: the planner does
 };
 /// All sensible plans of so many GPUs, the fastest that fit first.
-PlanReport search_plans(Planner& planner, const SearchOptions& options);
+Result<PlanReport> search_plans(Planner& planner, const SearchOptions& options);
 
 }  // namespace foretrace::plan

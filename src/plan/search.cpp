@@ -1,6 +1,10 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "plan/plan.hpp"
 
@@ -95,9 +99,36 @@ void each_plan(Planner& planner, std::int64_t gpus, const Visit& visit) {
   }
 }
 
+// As `options.predict_all` answers them, in the order of the plans.
+Result<std::vector<PlanPrediction>> predicted_elsewhere(const std::vector<Plan>& all, const SearchOptions& options) {
+  FORETRACE_TRY(std::vector<PlanPrediction> answers, options.predict_all(all));
+  std::map<std::string, PlanPrediction, std::less<>> by_text;
+  for (PlanPrediction& p : answers) by_text.try_emplace(p.text, std::move(p));
+  std::vector<PlanPrediction> out;
+  for (const Plan& plan : all) {
+    const auto found = by_text.find(to_text(plan));
+    if (found == by_text.end()) {
+      return fail(ErrorCode::kDeclined, fmt::format("no process answered for the plan {}", to_text(plan)));
+    }
+    out.push_back(found->second);
+  }
+  return out;
+}
+
+Result<std::vector<PlanPrediction>> predict_all(Planner& planner, const std::vector<Plan>& all,
+                                                const SearchOptions& options) {
+  if (options.predict_all) return predicted_elsewhere(all, options);
+  std::vector<PlanPrediction> out;
+  for (const Plan& plan : all) {
+    out.push_back(planner.predict(plan, Planner::Actions::kDropped));
+    if (options.progress) options.progress("trying plans", out.size(), all.size(), "plans");
+  }
+  return out;
+}
+
 }  // namespace
 
-PlanReport search_plans(Planner& planner, const SearchOptions& options) {
+Result<PlanReport> search_plans(Planner& planner, const SearchOptions& options) {
   PlanReport r;
   r.verb = "plan";
   r.figures = planner.figures();
@@ -105,13 +136,12 @@ PlanReport search_plans(Planner& planner, const SearchOptions& options) {
   std::vector<Plan> all;
   each_plan(planner, options.gpus, [&](const Plan& p) { all.push_back(p); });
   r.tried = all.size();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    PlanPrediction p = planner.predict(all[i], Planner::Actions::kDropped);
+  FORETRACE_TRY(std::vector<PlanPrediction> predictions, predict_all(planner, all, options));
+  for (PlanPrediction& p : predictions) {
     if (p.declined.empty() && p.fits == false) {
       p.declined = "it does not fit into the GPU's memory";
     }
     (p.declined.empty() ? r.plans : r.declined).push_back(std::move(p));
-    if (options.progress) options.progress("trying plans", i + 1, all.size(), "plans");
   }
   std::stable_sort(r.plans.begin(), r.plans.end(), [](const PlanPrediction& a, const PlanPrediction& b) {
     const double rate_a = a.samples_per_s.value_or(0);

@@ -135,3 +135,30 @@ def test_ranks_read_on_a_ray_cluster_give_the_same_answer_and_lose_nothing(tmp_p
     assert lost.exists(), "no worker was lost"
     assert there.read_text() == here.read_text()
     assert "rank2.json" in here.read_text()
+
+
+PLAN = ["plan", str(ROOT / "data/h200-lengths/gpt2-today.base.json.gz"), "--gpus", "4", "--fabric", "DGX-H100", "--json", "--quiet"]
+
+
+def test_plans_on_a_ray_cluster_are_those_of_one_machine(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    from foretrace import _ray
+
+    here, there, lost = tmp_path / "here.json", tmp_path / "there.json", tmp_path / "lost"
+    assert _core.run([*PLAN, "-o", str(here)]) == 0
+    _core.set_answerer(_ray.Cluster("local", workers=2, lose_once=str(lost)).answer_all)
+    try:
+        assert _core.run([*PLAN, "--ray", "local", "-o", str(there)]) == 0
+    finally:
+        _core.set_answerer(None)
+    assert lost.exists()
+    assert json.loads(there.read_text()) == json.loads(here.read_text())
+
+
+def test_an_error_of_a_process_is_the_error_of_the_search(capfd: pytest.CaptureFixture[str]) -> None:
+    _core.set_answerer(lambda commands: ['{"schema": 1, "error": {"message": "no such fabric here", "hint": "look"}}' for _ in commands])
+    try:
+        assert _core.run([*PLAN, "--ray", "here"]) == 2
+    finally:
+        _core.set_answerer(None)
+    assert json.loads(capfd.readouterr().out)["error"]["message"] == "no such fabric here"

@@ -8,6 +8,7 @@
 #include "measured_step.hpp"
 #include "plan/plan.hpp"
 #include "report/plan.hpp"
+#include "report/plan_reader.hpp"
 
 namespace foretrace::test {
 namespace {
@@ -90,6 +91,46 @@ TEST(PlanReport, JsonHasThePassesOfEachPlanAskedFor) {
   EXPECT_THAT(json, HasSubstr("\"actions\": []"));  // of tp=2
 }
 
+TEST(PlanReport, WhatAnotherProcessAnsweredReadsBack) {
+  plan::Planner planner = planner_for_gpt2();
+  plan::PlanReport asked = report_of(planner, {"", "tp=2,dp=2,zero=1", "pp=4,microbatches=8,recompute=full", "tp=7"});
+  for (plan::PlanPrediction& p : asked.plans) p.actions.clear();
+  auto read = report::read_plans(report::to_json(asked));
+  ASSERT_TRUE(read) << read.error().to_string();
+  EXPECT_NE(read->back().declined, "");
+  plan::PlanReport again = asked;
+  again.plans = *read;
+  EXPECT_EQ(report::to_json(again), report::to_json(asked));
+
+  const auto wrong = report::read_plans(R"({"schema": 1, "error": {"message": "no such file", "hint": "look"}})");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().message, "no such file");
+  EXPECT_FALSE(report::read_plans("[]"));
+  EXPECT_FALSE(report::read_plans(""));
+}
+
+TEST(PlanReport, ASearchInOtherProcessesFindsTheSame) {
+  plan::Planner planner = planner_for_gpt2();
+  plan::Planner elsewhere = planner_for_gpt2();
+  std::size_t asked = 0;
+  const plan::PredictAll backwards = [&](const std::vector<plan::Plan>& plans) {
+    std::vector<plan::PlanPrediction> out;
+    for (auto p = plans.rbegin(); p != plans.rend(); ++p) {
+      out.push_back(elsewhere.predict(*p, plan::Planner::Actions::kDropped));
+    }
+    asked += out.size();
+    return Result<std::vector<plan::PlanPrediction>>(std::move(out));
+  };
+  const auto there = plan::search_plans(planner, {.gpus = 4, .predict_all = backwards});
+  ASSERT_TRUE(there);
+  EXPECT_EQ(asked, there->tried);
+  EXPECT_EQ(report::to_json(*there), report::to_json(*plan::search_plans(planner, {.gpus = 4})));
+  const plan::PredictAll nobody = [](const std::vector<plan::Plan>&) {
+    return Result<std::vector<plan::PlanPrediction>>(std::vector<plan::PlanPrediction>());
+  };
+  EXPECT_FALSE(plan::search_plans(planner, {.gpus = 4, .predict_all = nobody}));
+}
+
 TEST(PlanReport, PageDrawsPlansAndOfASearchItsSizes) {
   plan::Planner planner = planner_for_gpt2();
   const std::string asked = report::to_page(report_of(planner, {"tp=4", "pp=4,microbatches=4"}));
@@ -97,7 +138,7 @@ TEST(PlanReport, PageDrawsPlansAndOfASearchItsSizes) {
   EXPECT_THAT(asked, HasSubstr("The fastest of 2 plans is "));
   EXPECT_THAT(asked, Not(HasSubstr("\"cells\":")));
 
-  const plan::PlanReport found = plan::search_plans(planner, {.gpus = 4});
+  const plan::PlanReport found = plan::search_plans(planner, {.gpus = 4}).value();
   EXPECT_EQ(std::count_if(found.plans.begin(), found.plans.end(), [](const auto& p) { return !p.actions.empty(); }), 1);
   const auto pipeline =
       std::find_if(found.plans.begin(), found.plans.end(), [](const auto& p) { return p.plan.pp > 1; });

@@ -50,12 +50,17 @@ using MakeEvaluate = std::function<search::Evaluate(const std::string& trace, st
 using ReadAll = std::function<std::vector<Result<trace::Trace>>(const std::vector<std::string>& files,
                                                                 const trace::LoadOptions& options)>;
 
+/// Answers commands about one trace as JSON, in place of this process: one document for each, in order. A command is its words, the
+/// trace behind the verb.
+using AnswerAll = std::function<std::vector<std::string>(const std::vector<std::vector<std::string>>& commands)>;
+
 /// What the embedding program adds to the command line; the Python command fills in all of it. Options that need an empty one
 /// are refused, with a hint at the Python command.
 struct Extensions {
   std::function<Status(const std::string& file)> load_plugin = {};  ///< --plugin: calls whatif::add_whatif
   MakeEvaluate make_evaluate = {};                                  ///< optimize --ray
   ReadAll read_all = {};                                            ///< ranks --ray
+  AnswerAll answer_all = {};                                        ///< plan --ray
   trace::ParquetReader parquet = {};                                ///< Nsight's Parquet export
   report::PackTable pack_table = {};                                ///< export --format parquet
 };

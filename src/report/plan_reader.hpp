@@ -1,0 +1,15 @@
+#pragma once
+// Predictions of plans out of the JSON that plan.hpp writes: what another process answered.
+
+#include <string_view>
+#include <vector>
+
+#include "foretrace/base/result.hpp"
+#include "plan/plan.hpp"
+
+namespace foretrace::report {
+
+/// The "predictions" of `scale --plan`, but for the actions of pipelines. An answer that is an error is that error.
+Result<std::vector<plan::PlanPrediction>> read_plans(std::string_view json);
+
+}  // namespace foretrace::report
