@@ -3,6 +3,7 @@
 
 #include "hardware/shared_memory.hpp"
 
+#include "hardware/figures.hpp"
 #include "measured_step.hpp"
 
 namespace foretrace::hardware {
@@ -107,6 +108,21 @@ TEST(SharedMemory, RanksOnOneHostWaitForTheSlowestProcess) {
   ASSERT_TRUE(job);
   // Of four processes the slowest takes 1.03 standard deviations longer, and the exchange of tokens comes on top.
   EXPECT_GT(cpu_ms(*job), std::exp(alone.host.uncertainty.run_to_run) * cpu_ms(alone));
+}
+
+TEST(SharedMemory, CollectivesInsideOneGpuLoseMoreBesideKernels) {
+  const whatif::Model& alone = step_at("data/h200-parallel/moeB.inside.solo.w2.r0.json.gz").model;
+  const auto lost = [&](const std::string& network) {
+    const Result<whatif::Use> use = whatif::parse_use("ddp:workers=2," + network);
+    EXPECT_TRUE(use);
+    const Result<whatif::Model> job = whatif::apply_uses(alone, {*use});
+    EXPECT_TRUE(job) << job.error().to_string();
+    return job->interference->collective;
+  };
+  const hardware::Figures& figures = hardware::measured_figures(alone.device);
+  const std::string file = std::string(FORETRACE_SOURCE_DIR) + "/data/h200-parallel/collectives.jsonl";
+  EXPECT_DOUBLE_EQ(lost("collectives='" + file + "',collectives_tag=inside"), figures.collective_inside);
+  EXPECT_DOUBLE_EQ(lost("fabric=25GbE"), figures.collective_beside);
 }
 
 }  // namespace
