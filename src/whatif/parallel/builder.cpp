@@ -2,6 +2,8 @@
 
 #include "whatif/parallel/builder.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -10,6 +12,16 @@
 #include "whatif/parallel/gradients.hpp"
 
 namespace foretrace::whatif {
+
+namespace {
+
+// A guard: each slice is several tasks of the graph, and P3 looks for the most urgent one among all that wait.
+double least_slice(const Gradients& gradients, Scheme scheme) {
+  const double most = scheme == Scheme::kP3 ? 1 << 12 : 1 << 15;
+  return static_cast<double>(gradients.bytes()) / most;
+}
+
+}  // namespace
 
 Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& p, const Cluster& c)
     : m(model), draft(d), gradients(g), how(p), cluster(c), ddp(model.host.ddp) {
@@ -25,6 +37,10 @@ Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& 
   }
   if (communicates_)
     m.not_modelled.emplace_back("the trace is of several workers: its own collectives were taken out first");
+  if (how.slice_mb && *how.slice_mb * (1 << 20) < least_slice(gradients, how.scheme)) {
+    m.not_modelled.push_back(
+        fmt::format("slices below {:.2g} MiB: larger ones stand for them", least_slice(gradients, how.scheme) / (1 << 20)));
+  }
   if (!m.interference) {
     const hardware::Figures& measured = hardware::measured_figures(m.device);
     m.interference = Interference{0, measured.beside_collective, measured.collective_beside, 0};
@@ -87,12 +103,11 @@ Selection Builder::steps_of(std::uint32_t collective) const {
 }
 
 std::vector<double> Builder::slices(double bytes) const {
-  constexpr double kMostSlices = 4096;  // a guard: each is a task of the graph
   // P3 slices at 50,000 parameters (published in its paper), far below what NCCL moves well; nobody measured better than this.
   constexpr double kP3SliceMb = 4;
   if (!how.slice_mb && how.scheme != Scheme::kP3) return {bytes};
-  const double slice = how.slice_mb.value_or(kP3SliceMb) * (1 << 20);
-  const double count = std::clamp(std::ceil(bytes / slice), 1.0, kMostSlices);
+  const double slice = std::max(how.slice_mb.value_or(kP3SliceMb) * (1 << 20), least_slice(gradients, how.scheme));
+  const double count = std::max(1.0, std::ceil(bytes / slice));
   return std::vector<double>(static_cast<std::size_t>(count), bytes / count);
 }
 
