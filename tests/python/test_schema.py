@@ -45,6 +45,7 @@ CASES = [
     ("report", 0, "report", EXAMPLE, "fused-optimizer", "-o", "{tmp}/report.html"),
     ("list-whatifs", 0, "list", "whatifs"), ("list-devices", 0, "list", "devices"), ("list-fabrics", 0, "list", "fabrics"),
     ("list-formats", 0, "list", "formats"),
+    ("doctor", 3, "doctor", EXAMPLE, "README.md"), ("gpus", 0, "gpus", EXAMPLE),
     ("doctor", 3, "doctor", "no-such-file.json"), ("whatif", 2, "whatif", EXAMPLE, "apm"),
 ]
 
