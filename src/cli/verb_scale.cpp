@@ -46,8 +46,8 @@ whatif::ParallelChoice choice_of(const Values& values) {
 Status of_the_other(const Values& values, bool plans) {
   const std::vector<std::string_view> of_workers{"workers",  "parallel", "bucket-mb",   "compress", "servers",
                                                  "slice-mb", "cycle-ms", "slow-worker", "send-us"};
-  const std::vector<std::string_view> of_plans{"layers", "batch", "global-batch", "gpu",
-                                                "memory-gb", "usd-per-hour", "plan-out"};
+  const std::vector<std::string_view> of_plans{"layers",    "batch",        "global-batch", "gpu",
+                                               "memory-gb", "usd-per-hour", "plan-out"};
   for (const std::string_view name : plans ? of_workers : of_plans) {
     if (!values.text(name)) continue;
     return plans ? fail(ErrorCode::kUsage, fmt::format("--{} has no effect on --plan", name),

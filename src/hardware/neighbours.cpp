@@ -23,8 +23,8 @@ void Neighbours::add(const Sample& sample) {
 void Neighbours::complete() {
   double widest = -1;
   for (std::size_t f = 0; f < used_ && !places_.empty(); ++f) {
-    const auto [least, most] = std::minmax_element(
-        places_.begin(), places_.end(), [f](const Features& a, const Features& b) { return a[f] < b[f]; });
+    const auto [least, most] = std::minmax_element(places_.begin(), places_.end(),
+                                                   [f](const Features& a, const Features& b) { return a[f] < b[f]; });
     if ((*most)[f] - (*least)[f] <= widest) continue;
     widest = (*most)[f] - (*least)[f];
     axis_ = f;

@@ -34,8 +34,8 @@ Result<Batch> batch_of(const Plan& p, std::optional<double> global, std::optiona
       return declined(fmt::format("a micro-batch of {:g} samples is less than one sample", *p.microbatch));
     }
     if (n > kMostMicrobatches) {
-      return declined(fmt::format("{:g} micro-batches of a replica are more than the limit of {:g}", n,
-                                  kMostMicrobatches));
+      return declined(
+          fmt::format("{:g} micro-batches of a replica are more than the limit of {:g}", n, kMostMicrobatches));
     }
     if (n < 1 - 1e-6 || !whole(n)) {
       return declined(fmt::format("a replica's {:g} samples are no whole number of micro-batches of {:g} samples",

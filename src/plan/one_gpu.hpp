@@ -27,7 +27,7 @@ struct Shape {
 struct OneGpu {
   Parts parts;
   whatif::Prediction prediction;  ///< of the step with these changes
-  double pass_samples = 1;  ///< samples and positions of a pass, as a multiple of the traced step's
+  double pass_samples = 1;        ///< samples and positions of a pass, as a multiple of the traced step's
   hardware::Device device;
   Ns left_out = 0;       ///< of the step, in no part: its input, waits at its ends
   std::string declined;  ///< why there is nothing of the above

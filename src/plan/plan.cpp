@@ -126,7 +126,8 @@ class Reader {
                        Set set) {
     const auto at = std::find(all.begin(), all.end(), value);
     if (at == all.end()) {
-      return wrong(key, value, fmt::format("{}", fmt::join(all, " or ")), did_you_mean(value, {all.begin(), all.end()}));
+      return wrong(key, value, fmt::format("{}", fmt::join(all, " or ")),
+                   did_you_mean(value, {all.begin(), all.end()}));
     }
     set(static_cast<std::size_t>(at - all.begin()));
     return {};

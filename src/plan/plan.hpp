@@ -145,7 +145,7 @@ class Planner {
     std::optional<Ns> measured;
     int traced_layers = 0, layers = 0;      ///< repeated blocks
     std::optional<double> samples, tokens;  ///< of the traced step
-    double memory_gb = 0;  ///< of a GPU; 0: unknown
+    double memory_gb = 0;                   ///< of a GPU; 0: unknown
     std::optional<double> usd_per_hour;
     int gpus_per_node = 1;
   };

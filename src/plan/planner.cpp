@@ -199,8 +199,8 @@ Result<Planner> Planner::make(const analysis::Baseline& baseline, const PlanOpti
   const Parts& parts = s->today.parts;
 
   const trace::Steps steps = trace::find_steps(*baseline.model.trace);
-  const Result<analysis::SummaryReport> summary =
-      analysis::summarise(*baseline.model.trace, steps, {.step = number_of(steps, baseline.figures.step_name), .samples = options.samples});
+  const Result<analysis::SummaryReport> summary = analysis::summarise(
+      *baseline.model.trace, steps, {.step = number_of(steps, baseline.figures.step_name), .samples = options.samples});
   Figures& f = s->figures;
   f.file = baseline.figures.file;
   f.step_name = baseline.figures.step_name;

@@ -89,6 +89,14 @@ TEST(PlanChanges, WorkersAreThePlansBusiness) {
   }
 }
 
+TEST(PlanChanges, AModelWithoutBlocksIsToldWhatAnswersInstead) {
+  const auto planner = planner_with(step_at("data/h200-clean/recordings/lstm_lm.base.00.json.gz"), {});
+  ASSERT_FALSE(planner);
+  EXPECT_EQ(planner.error().code, ErrorCode::kDeclined);
+  EXPECT_THAT(planner.error().message, HasSubstr("no block of layers repeats"));
+  EXPECT_THAT(planner.error().hint, HasSubstr("scale TRACE --workers"));
+}
+
 TEST(PlanChanges, WhetherAnUnknownGpuHasRoomIsNotKnown) {
   analysis::Baseline unknown = step_at(kGpt);
   unknown.model.device.reported_gb = 0;

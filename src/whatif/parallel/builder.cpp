@@ -38,8 +38,8 @@ Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& 
   if (communicates_)
     m.not_modelled.emplace_back("the trace is of several workers: its own collectives were taken out first");
   if (how.slice_mb && *how.slice_mb * (1 << 20) < least_slice(gradients, how.scheme)) {
-    m.not_modelled.push_back(
-        fmt::format("slices below {:.2g} MiB: larger ones stand for them", least_slice(gradients, how.scheme) / (1 << 20)));
+    m.not_modelled.push_back(fmt::format("slices below {:.2g} MiB: larger ones stand for them",
+                                         least_slice(gradients, how.scheme) / (1 << 20)));
   }
   if (!m.interference) {
     const hardware::Figures& measured = hardware::measured_figures(m.device);
