@@ -91,7 +91,7 @@ std::vector<Option> scheme_options() {
       option(kNumber, "cycle-ms", "X", "1", "horovod: how often its buffer is flushed").at_least(0.001),
       option(kNumber, "send-us", "X", "25", "p3: CPU time to send one slice").at_least(0.001),
       flag("ring-steps", "simulate every step of a ring as a separate task"),
-      option(kNumber, "slow-worker", "X", "1", "the slowest worker computes X times as long").at_least(0.001),
+      option(kNumber, "slow-worker", "X", "1", "the slowest worker computes X times as long").at_least(1),
   };
 }
 

@@ -111,7 +111,8 @@ std::optional<DeviceMatch> guessed_device(const trace::DeviceProperties& p, cons
 Result<DeviceMatch> device_of(const trace::Trace& trace, const std::vector<Device>& own) {
   if (trace.devices.empty()) {
     return fail(ErrorCode::kDeclined, "the trace does not say which GPU it was recorded on",
-                "record with a PyTorch profiler that writes deviceProperties, or name the GPU with --device");
+                "record with a PyTorch profiler that writes deviceProperties, or name the GPU: `foretrace gpus TRACE "
+                "--from NAME`");
   }
   const trace::DeviceProperties& p = *trace::main_properties(trace);
   const trace::GpuVendor vendor = trace::gpu_vendor(trace);

@@ -227,6 +227,7 @@ void KernelTables::read(OfDevice& on, std::string_view part) {
     category.spread = it->second.spread;
     category.autotuning = it->second.autotuning;
   }
+  for (auto& [name, category] : found) category.samples.complete();
   const std::lock_guard lock(mutex_);
   on.categories.merge(found);
 }

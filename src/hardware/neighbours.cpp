@@ -17,6 +17,23 @@ Features Neighbours::scaled(const Features& at) const {
 void Neighbours::add(const Sample& sample) {
   samples_.push_back(sample);
   places_.push_back(scaled(sample.at));
+  by_axis_.clear();
+}
+
+void Neighbours::complete() {
+  double widest = -1;
+  for (std::size_t f = 0; f < used_ && !places_.empty(); ++f) {
+    const auto [least, most] = std::minmax_element(places_.begin(), places_.end(),
+                                                   [f](const Features& a, const Features& b) { return a[f] < b[f]; });
+    if ((*most)[f] - (*least)[f] <= widest) continue;
+    widest = (*most)[f] - (*least)[f];
+    axis_ = f;
+  }
+  by_axis_.resize(places_.size());
+  std::iota(by_axis_.begin(), by_axis_.end(), 0U);
+  std::sort(by_axis_.begin(), by_axis_.end(), [this](std::uint32_t a, std::uint32_t b) {
+    return std::pair(places_[a][axis_], a) < std::pair(places_[b][axis_], b);
+  });
 }
 
 // Two threads that ask for the same value find the same number.
@@ -48,6 +65,7 @@ void Neighbours::rescale(const Scales& scales) {
   for (std::size_t f = 0; f < kMostFeatures; ++f) {
     if (scales_.scales[f] != 0) used_ = f + 1;
   }
+  by_axis_.clear();
 }
 
 namespace {
@@ -140,25 +158,51 @@ class Neighbours::Solution {
  private:
   static constexpr std::size_t kMost = kNearest + 1;
 
+  [[nodiscard]] auto heap() { return near_.begin() + static_cast<std::ptrdiff_t>(nearest_); }
+
+  // In the order of their distance; of two that are as far away the first counts.
   void find_nearest(const Neighbours& pool, const Features& here, const Heard& heard) {
-    const auto heap = [&] { return near_.begin() + static_cast<std::ptrdiff_t>(nearest_); };
-    for (std::size_t i = 0; i < pool.samples_.size(); ++i) {
-      const Sample& sample = pool.samples_[i];
-      if (heard.left_out != kNoGroup && sample.group == heard.left_out) continue;
-      if (!heard.misguessed && sample.choice == Choice::kMisguessed) continue;
-      if (nearest_ < kNearest) {
-        near_[nearest_++] = {squared_distance(pool.places_[i], here, pool.used_), i};
-        std::push_heap(near_.begin(), heap());
-        continue;
-      }
-      // Of two that are as far away the first counts.
-      const double furthest = near_.front().first;
-      const double distance = squared_distance_below(pool.places_[i], here, pool.used_, furthest);
-      if (!(distance < furthest)) continue;
-      std::pop_heap(near_.begin(), heap());
-      near_[nearest_ - 1] = {distance, i};
-      std::push_heap(near_.begin(), heap());
+    if (pool.by_axis_.empty()) {
+      for (std::size_t i = 0; i < pool.samples_.size(); ++i) look_at(pool, i, here, heard);
+    } else {
+      search_from(pool, here, heard);
     }
+    std::sort_heap(near_.begin(), heap());
+  }
+
+  // Outwards along the axis, to both sides, until what is left is too far away in that alone.
+  void search_from(const Neighbours& pool, const Features& here, const Heard& heard) {
+    const std::vector<std::uint32_t>& order = pool.by_axis_;
+    const auto gap = [&](std::size_t k) { return std::abs(pool.places_[order[k]][pool.axis_] - here[pool.axis_]); };
+    std::size_t above = static_cast<std::size_t>(
+        std::lower_bound(order.begin(), order.end(), here[pool.axis_],
+                         [&](std::uint32_t i, double at) { return pool.places_[i][pool.axis_] < at; }) -
+        order.begin());
+    std::size_t below = above;  // the next one down is in front of it
+    while (below > 0 || above < order.size()) {
+      const bool down = above == order.size() || (below > 0 && gap(below - 1) < gap(above));
+      const std::size_t k = down ? --below : above++;
+      if (nearest_ == kNearest && gap(k) * gap(k) > near_.front().first) return;
+      look_at(pool, order[k], here, heard);
+    }
+  }
+
+  void look_at(const Neighbours& pool, std::size_t i, const Features& here, const Heard& heard) {
+    const Sample& sample = pool.samples_[i];
+    if (heard.left_out != kNoGroup && sample.group == heard.left_out) return;
+    if (!heard.misguessed && sample.choice == Choice::kMisguessed) return;
+    if (nearest_ == kNearest) {
+      const double furthest = near_.front().first;
+      if (squared_distance_below(pool.places_[i], here, pool.used_, furthest) > furthest) return;
+    }
+    const std::pair<double, std::size_t> found{squared_distance(pool.places_[i], here, pool.used_), i};
+    if (nearest_ == kNearest) {
+      if (!(found < near_.front())) return;
+      std::pop_heap(near_.begin(), heap());
+      --nearest_;
+    }
+    near_[nearest_++] = found;
+    std::push_heap(near_.begin(), heap());
   }
 
   double& of(std::size_t i, std::size_t j) { return a_[i * kMost + j]; }

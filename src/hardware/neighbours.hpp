@@ -69,6 +69,8 @@ class Neighbours {
   explicit Neighbours(const Scales& scales) { rescale(scales); }
 
   void add(const Sample& sample);
+  /// All samples are there: the nearest of a place are then found without looking at most of the others. The answers are the same.
+  void complete();
   /// Values that are kLater are found when their sample first is a neighbour: the law of a product takes microseconds, and a step
   /// looks at few of the samples.
   static constexpr double kLater = std::numeric_limits<double>::quiet_NaN();
@@ -101,6 +103,8 @@ class Neighbours {
   mutable std::vector<Sample> samples_;  // values that come later are filled in
   std::vector<Features> places_;         // scaled
   std::size_t used_ = kMostFeatures;     // features behind these are 0 in all samples
+  std::size_t axis_ = 0;                 // the feature in which samples are furthest apart
+  std::vector<std::uint32_t> by_axis_;   // samples in its order; empty where there is none
   Scales scales_;
   ValueOf value_of_;
 };

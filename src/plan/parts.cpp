@@ -137,8 +137,14 @@ Parts mixed(const Parts& some, const Parts& others, double share) {
 }
 
 Result<RepeatedBlock> repeated_block(const Model& m) {
+  if (std::none_of(m.graph.kind.begin(), m.graph.kind.end(), [](graph::TaskKind k) { return graph::is_gpu(k); })) {
+    return fail(ErrorCode::kDeclined, "no GPU work in this step", "`foretrace doctor` says what the trace holds");
+  }
   whatif::ListOfBlocks found = main_blocks(m.graph);
-  if (found.blocks.empty()) return fail(ErrorCode::kDeclined, "no block of layers repeats in this step");
+  if (found.blocks.empty()) {
+    return fail(ErrorCode::kDeclined, "no block of layers repeats in this step: a plan divides blocks",
+                "`foretrace scale TRACE --workers 8` predicts data parallel without any");
+  }
   return RepeatedBlock{std::move(found.name), static_cast<int>(found.blocks.size())};
 }
 

@@ -37,11 +37,21 @@ void each_schedule(Plan p, int layers, const Visit& visit) {
   for (p.chunks = 2; p.chunks <= 4 && p.pp * p.chunks <= layers; p.chunks *= 2) visit(p);
 }
 
+// Samples of a micro-batch that are worth a try: few, for a pipeline that is always full, up to all that the trace has at once.
+std::vector<double> microbatches(std::optional<double> traced) {
+  std::vector<double> out;
+  const double most = std::max(8.0, traced.value_or(0));
+  for (double n = 1; n <= most; n *= 2) out.push_back(n);
+  if (traced && std::find(out.begin(), out.end(), *traced) == out.end()) out.push_back(*traced);
+  return out;
+}
+
 // What is divided over the replicas, micro-batches, recomputation.
 void each_replica(Plan p, const Planner::Figures& f, const Visit& visit) {
+  const std::vector<double> sizes = microbatches(f.samples);
   for (const char* recompute : {"", "selective", "full"}) {
     p.recompute = recompute;
-    for (const double microbatch : {1.0, 2.0, 4.0, 8.0}) {
+    for (const double microbatch : sizes) {
       if (f.samples) p.microbatch = microbatch;
       for (const int zero : {0, 1, 2, 3}) {
         if (zero > 0 && p.dp * p.cp == 1) continue;

@@ -91,12 +91,12 @@ class StragglerFinder {
   StragglerFinder(const Job& traces, const Matching& m, const Clocks& clocks, const JobGraph& job,
                   const simulate::Timeline& timeline, const std::vector<RankPlace>& places)
       : m_(m), clocks_(clocks), job_(job), g_(job.graph), places_(places), own_(timeline.step) {
-    cause_.assign(g_.size(), kNone);
+    cause_.assign(g_.size(), kNoCause);
     for (const RankPart& part : job.ranks) classify(part, loader_ranges(traces.ranks[part.rank].trace));
     for (const Rendezvous& r : job.collectives) {
-      if (r.hub.valid()) cause_[r.hub.index()] = static_cast<std::uint32_t>(StragglerCause::kSlowLink);
+      if (r.hub.valid()) cause_[r.hub.index()] = StragglerCause::kSlowLink;
       for (const Rendezvous::Part& p : r.parts) {
-        if (p.tail.valid()) cause_[p.tail.index()] = static_cast<std::uint32_t>(StragglerCause::kSlowLink);
+        if (p.tail.valid()) cause_[p.tail.index()] = StragglerCause::kSlowLink;
       }
     }
   }
@@ -124,12 +124,11 @@ class StragglerFinder {
                      [](const Candidate& a, const Candidate& b) { return a.straggler.excess > b.straggler.excess; });
     if (candidates.size() > kMost) candidates.resize(kMost);
     for (Candidate& c : candidates) {
-      std::vector<Ns> alone = even;
-      for (const Swap& s : c.swaps) alone[s.task] = g_.cost[s.task];
-      std::vector<Ns> fixed(g_.cost.begin(), g_.cost.end());
-      for (const Swap& s : c.swaps) fixed[s.task] = s.cost;
-      c.straggler.cost = step_with(alone) - out.without_any;
-      c.straggler.saves = own_ - step_with(fixed);
+      c.straggler.cost = step_with(even, c.swaps, [&](const Swap& s) { return g_.cost[s.task]; }) - out.without_any;
+    }
+    even.assign(g_.cost.begin(), g_.cost.end());  // of thousands of ranks, one list of costs is enough
+    for (Candidate& c : candidates) {
+      c.straggler.saves = own_ - step_with(even, c.swaps, [](const Swap& s) { return s.cost; });
       name_worst(c);
       const Ns costs = std::max(c.straggler.cost, c.straggler.saves);
       if (costs < notable) continue;
@@ -163,6 +162,16 @@ class StragglerFinder {
     return std::max(together, clocks_.end_spread);
   }
 
+  // With other costs of some tasks, which are then what they were.
+  template <class Other>
+  Ns step_with(std::vector<Ns>& costs, const std::vector<Swap>& swaps, Other other) {
+    std::vector<Ns> before;
+    for (const Swap& s : swaps) before.push_back(std::exchange(costs[s.task], other(s)));
+    const Ns step = step_with(costs);
+    for (std::size_t i = swaps.size(); i-- > 0;) costs[swaps[i].task] = before[i];
+    return step;
+  }
+
   Ns step_with(const std::vector<Ns>& cost) {
     simulate::simulate(g_, {cost, nullptr}, scratch_);
     return scratch_.step;
@@ -182,7 +191,7 @@ class StragglerFinder {
                    inside(loading, g_.measured[t] - part.step_start + part.trace_start + g_.cost[t] / 2)) {
           cause = StragglerCause::kDataLoader;
         }
-        cause_[t] = static_cast<std::uint32_t>(cause);
+        cause_[t] = cause;
       }
     }
   }
@@ -219,7 +228,7 @@ class StragglerFinder {
   template <class Visit>
   void for_each_task(const RankPart& part, StragglerCause cause, Visit visit) const {
     for (std::uint32_t t = g_.lanes[part.first_lane].begin; t < g_.lanes[part.end_lane - 1].end; ++t) {
-      if (cause_[t] == static_cast<std::uint32_t>(cause)) visit(t);
+      if (cause_[t] == cause) visit(t);
     }
   }
 
@@ -335,7 +344,8 @@ class StragglerFinder {
   const Graph& g_;
   const std::vector<RankPlace>& places_;
   Ns own_;
-  std::vector<std::uint32_t> cause_;
+  static constexpr auto kNoCause = static_cast<StragglerCause>(kStragglerCauses);
+  std::vector<StragglerCause> cause_;
   simulate::Timeline scratch_;
 };
 

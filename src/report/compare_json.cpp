@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/readable.hpp"
 #include "foretrace/compare/compare.hpp"
@@ -25,10 +26,13 @@ void write_side(JsonWriter& json, const char* name, const compare::Side& side) {
   json.end_object();
 }
 
+// Means over steps, without the noise of adding them up.
+double rounded(double count) { return std::round(count * 1e6) / 1e6; }
+
 void write_rows(JsonWriter& json, const char* name, const std::vector<compare::Row>& rows) {
   json.objects(name, rows, [&](const compare::Row& r) {
     json.member("name", r.name).member_ms("before_ms", r.before).member_ms("after_ms", r.after);
-    json.member("before_count", r.before_count).member("after_count", r.after_count);
+    json.member("before_count", rounded(r.before_count)).member("after_count", rounded(r.after_count));
     if (!r.families.empty()) json.member("families", r.families);
   });
 }

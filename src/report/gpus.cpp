@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/readable.hpp"
 #include "foretrace/report/report.hpp"
@@ -163,7 +164,9 @@ std::string to_json(const analysis::GpusReport& r) {
     json.member("price_source", g.price_source).member("price_age", g.price_age);
     json.member("watts", g.device.power_w).member("kwh_per_1k_steps", g.kwh_per_1k_steps);
     json.member("gpu_share", g.gpu_share).member("cpu_bound", g.cpu_bound);
-    json.member("peak_bytes", p.peak_bytes).member("memory_bytes", g.device.reported_gb * 1e9);
+    json.member("peak_bytes", p.peak_bytes);
+    json.member("memory_bytes",
+                g.device.reported_gb > 0 ? std::optional(std::llround(g.device.reported_gb * 1e9)) : std::nullopt);
     write_trust(json, p);
   });
   json.end_object();

@@ -160,7 +160,10 @@ std::string path_text(const RanksReport& report, const TextStyle& style) {
 std::string to_text(const RanksReport& report, const TextStyle& style) {
   std::string out;
   const auto line = [&](const std::string& text) { out += text_line(text, style); };
-  if (report.ranks.size() > 1 && !report.connected) line("these ranks do not communicate with each other");
+  if (report.ranks.size() > 1 && !report.connected) {
+    line(report.kind.groups.empty() ? "no job: these ranks share no communication"
+                                    : "these ranks do not communicate with each other");
+  }
   out += kind_text(report, style);
   line(fmt::format("{} of {}, {} ({} in common, {})", plural(report.ranks.size(), "rank"), report.world_size,
                    printable(report.step), plural(report.steps.size(), "step"), report.step_source));

@@ -14,6 +14,8 @@ JOB = "examples/resnet50-ddp"
 GPT2 = "data/h200-clean/gpt2@1-today.base.json.gz"
 DECODER = "data/h200-decoders/llama70b@1x4096.json.gz"
 COMPILED = "data/h200-clean/bert_base-compiled.graph.json.gz"
+LOOP = "data/h200-records/scripts/plain_loop.json.gz"
+UNKNOWN_GPU = "tests/golden/ranks/slow_rank/job/rank0.json"
 JAX = "data/h200-jax/resnet18.bf16.b32.xplane.pb.gz"
 
 # The schema, the exit code, the command. Several answers of a command are here where its keys depend on the question.
@@ -45,6 +47,8 @@ CASES = [
     ("report", 0, "report", EXAMPLE, "fused-optimizer", "-o", "{tmp}/report.html"),
     ("list-whatifs", 0, "list", "whatifs"), ("list-devices", 0, "list", "devices"), ("list-fabrics", 0, "list", "fabrics"),
     ("list-formats", 0, "list", "formats"),
+    ("compare", 0, "compare", LOOP, LOOP), ("advise", 0, "advise", UNKNOWN_GPU), ("optimize", 0, "optimize", UNKNOWN_GPU, "--budget-evals", "5"),
+    ("doctor", 3, "doctor", EXAMPLE, "README.md"), ("gpus", 0, "gpus", EXAMPLE),
     ("doctor", 3, "doctor", "no-such-file.json"), ("whatif", 2, "whatif", EXAMPLE, "apm"),
 ]
 

@@ -67,6 +67,23 @@ TEST(Neighbours, WhatTheAskerMeasuredIsANeighbour) {
   EXPECT_NEAR(pool.with_own({8.0, 0}, own, {}).with_own.value, pool.at({8.0, 0}).value, 0.05);
 }
 
+// Many samples are as far away as others: which of them count does not depend on the way they are found.
+TEST(Neighbours, ACompletePoolAnswersAsOneThatLooksAtAllSamples) {
+  Neighbours pool({.scales = {0.7, 0.0, 0.5}, .noise = 0.05, .middle = 1});
+  for (std::uint32_t i = 0; i < 400; ++i) {
+    const double x = i * 37 % 23, y = i % 5, z = i * 11 % 7;
+    pool.add({.at = {x, y, z}, .value = std::sin(x) + 0.1 * (i % 3), .group = i % 10});
+  }
+  Neighbours complete = pool;
+  complete.complete();
+  for (std::uint32_t i = 0; i < 60; ++i) {
+    const Features place = {0.5 * i - 4, 0, 0.25 * (i % 30)};
+    const Neighbours::Heard heard = i % 2 == 0 ? Neighbours::Heard{} : Neighbours::Heard{.left_out = 3};
+    EXPECT_EQ(complete.at(place, heard).value, pool.at(place, heard).value) << i;
+    EXPECT_EQ(complete.at(place, heard).variance, pool.at(place, heard).variance) << i;
+  }
+}
+
 TEST(Neighbours, BothAnswersAtOnceAreThoseOfEachAlone) {
   Neighbours pool;
   pool.rescale({.scales = {0.7, 0.3, 0.1, 0.5, 0.2}, .noise = 0.05});

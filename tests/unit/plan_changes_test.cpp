@@ -69,6 +69,17 @@ TEST(PlanChanges, AnotherGpuBringsItsMemory) {
   EXPECT_LT(planner->figures().memory_gb, 90);
 }
 
+// A search that cuts every batch into small pieces would never find what `scale --workers` answers.
+TEST(PlanChanges, TheSearchTriesTheTracesOwnBatch) {
+  for (const char* const trace : {"examples/resnet50-h200.json.gz", kFp32}) {
+    auto planner = planner_with(step_at(trace), {});
+    ASSERT_TRUE(planner) << trace;
+    const plan::PlanReport found = plan::search_plans(*planner, {.gpus = 8});
+    ASSERT_FALSE(found.plans.empty()) << trace;
+    EXPECT_GE(*found.plans.front().samples_per_s, *predicted(trace, {}, "dp=8").samples_per_s) << trace;
+  }
+}
+
 TEST(PlanChanges, WorkersAreThePlansBusiness) {
   for (const char* const change : {"ddp:workers=8", "tp:size=2", "zero3:workers=4"}) {
     const auto planner = planner_with(step_at(kGpt), {change});
@@ -76,6 +87,14 @@ TEST(PlanChanges, WorkersAreThePlansBusiness) {
     EXPECT_EQ(planner.error().code, ErrorCode::kUsage) << change;
     EXPECT_THAT(planner.error().message, HasSubstr("about several GPUs")) << change;
   }
+}
+
+TEST(PlanChanges, AModelWithoutBlocksIsToldWhatAnswersInstead) {
+  const auto planner = planner_with(step_at("data/h200-clean/recordings/lstm_lm.base.00.json.gz"), {});
+  ASSERT_FALSE(planner);
+  EXPECT_EQ(planner.error().code, ErrorCode::kDeclined);
+  EXPECT_THAT(planner.error().message, HasSubstr("no block of layers repeats"));
+  EXPECT_THAT(planner.error().hint, HasSubstr("scale TRACE --workers"));
 }
 
 TEST(PlanChanges, WhetherAnUnknownGpuHasRoomIsNotKnown) {

@@ -18,6 +18,7 @@ using ranks::CollectiveKind;
 using ranks::Matching;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 RanksReport analyse(const ranks::Job& job) {
   auto report = analysis::analyse_ranks(job, {});
@@ -216,6 +217,12 @@ TEST(RanksMessages, RanksThatShareNoCommunicationAreNoJob) {
   EXPECT_TRUE(r.stragglers.found.empty());
   EXPECT_EQ(r.stragglers.without_any, r.replayed);
   EXPECT_THAT(r.notes, Contains(HasSubstr("these ranks are no job")));
+  EXPECT_THAT(report::to_text(r, {}), HasSubstr("no job: these ranks share no communication"));
+  // Two of a job's ranks whose groups are with others: a job, whose other ranks are missing.
+  RanksReport with_groups = r;
+  with_groups.kind.groups.resize(1);
+  EXPECT_THAT(report::to_text(with_groups, {}), HasSubstr("these ranks do not communicate with each other"));
+  EXPECT_THAT(report::to_text(with_groups, {}), Not(HasSubstr("no job:")));
 }
 
 }  // namespace

@@ -82,5 +82,15 @@ TEST(P3, TheThreadThatTrainsIsHeldUpByItsSends) {
   EXPECT_LT(longer, 1.05);
 }
 
+// However small the slices asked for: each is a task, and the most urgent one is looked for among all.
+TEST(P3, TinySlicesAreAnsweredByLargerOnes) {
+  const Prediction p = analysis::predict(test::step_at(kSolo), {*parse_use("p3:slice_mb=0.000001")});
+  ASSERT_EQ(p.declined, "");
+  EXPECT_TRUE(std::any_of(p.not_modelled.begin(), p.not_modelled.end(),
+                          [](const std::string& n) { return n.starts_with("slices below 0.1"); }));
+  const Prediction usual = analysis::predict(test::step_at(kSolo), {*parse_use("p3")});
+  EXPECT_GT(p.step, usual.step);
+}
+
 }  // namespace
 }  // namespace foretrace::whatif

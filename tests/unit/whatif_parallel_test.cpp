@@ -313,7 +313,8 @@ TEST_F(Scale, ManyPartsLeaveOnlyTheSlowestLevelOfBlueConnect) {
 // Said before the trace is read, whichever what-if names the cluster.
 TEST(Cluster, WorkersThatDoNotFillTheirNodesAreRefused) {
   for (const char* text : {"ddp:workers=8,gpus_per_node=3", "bucket:mb=25,gpus_per_node=5", "zero3:gpus_per_node=6",
-                           "compress-gradients:gpus_per_node=3", "ddp:workers=20000"}) {
+                           "compress-gradients:gpus_per_node=3", "ddp:workers=20000", "ddp:slow_worker=0.5",
+                           "fsdp:collectives_tag=inside"}) {
     const Result<whatif::Use> use = whatif::parse_use(text);
     ASSERT_FALSE(use) << text;
     EXPECT_EQ(use.error().code, ErrorCode::kUsage) << text;

@@ -2,6 +2,8 @@
 
 #include "whatif/parallel/builder.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -22,6 +24,12 @@ bool inside_one_gpu(const hardware::Device& device, const Cluster& cluster) {
   return device.pcie_gbs > 0 && sum.ns > 0 && kBytes / static_cast<double>(sum.ns) > device.pcie_gbs;
 }
 
+// A guard: each slice is several tasks of the graph, and P3 looks for the most urgent one among all that wait.
+double least_slice(const Gradients& gradients, Scheme scheme) {
+  const double most = scheme == Scheme::kP3 ? 1 << 12 : 1 << 15;
+  return static_cast<double>(gradients.bytes()) / most;
+}
+
 }  // namespace
 
 Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& p, const Cluster& c)
@@ -37,6 +45,10 @@ Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& 
   }
   if (communicates_)
     m.not_modelled.emplace_back("the trace is of several workers: its own collectives were taken out first");
+  if (how.slice_mb && *how.slice_mb * (1 << 20) < least_slice(gradients, how.scheme)) {
+    m.not_modelled.push_back(fmt::format("slices below {:.2g} MiB: larger ones stand for them",
+                                         least_slice(gradients, how.scheme) / (1 << 20)));
+  }
   if (!m.interference) {
     const hardware::Figures& measured = hardware::measured_figures(m.device);
     const bool inside = few_queues_ && inside_one_gpu(m.device, cluster);
@@ -101,12 +113,11 @@ Selection Builder::steps_of(std::uint32_t collective) const {
 }
 
 std::vector<double> Builder::slices(double bytes) const {
-  constexpr double kMostSlices = 4096;  // a guard: each is a task of the graph
   // P3 slices at 50,000 parameters (published in its paper), far below what NCCL moves well; nobody measured better than this.
   constexpr double kP3SliceMb = 4;
   if (!how.slice_mb && how.scheme != Scheme::kP3) return {bytes};
-  const double slice = how.slice_mb.value_or(kP3SliceMb) * (1 << 20);
-  const double count = std::clamp(std::ceil(bytes / slice), 1.0, kMostSlices);
+  const double slice = std::max(how.slice_mb.value_or(kP3SliceMb) * (1 << 20), least_slice(gradients, how.scheme));
+  const double count = std::max(1.0, std::ceil(bytes / slice));
   return std::vector<double>(static_cast<std::size_t>(count), bytes / count);
 }
 

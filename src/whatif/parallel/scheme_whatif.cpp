@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/decimal.hpp"
 #include "foretrace/whatif/parallel.hpp"
 #include "whatif/model/whole_number.hpp"
 #include "whatif/parallel/gradients.hpp"
@@ -38,6 +39,12 @@ Parameter text(std::string name, std::string about, std::string otherwise) {
   return {std::move(name), std::move(about), std::move(otherwise), {}, ParameterType::kText, false, 0};
 }
 
+// The traced worker is one of them: the slowest is no faster.
+Status check_slow_worker(const std::string& factor) {
+  if (parse_double(factor).value_or(0) >= 1) return {};
+  return fail(ErrorCode::kUsage, fmt::format("slow_worker must be 1 or more, not {}", factor));
+}
+
 // A parameter that stands for "nothing said" until somebody says something.
 std::optional<double> said(const Parameters& p, std::string_view name) {
   return p.given(name) ? std::optional(p.number(name)) : std::nullopt;
@@ -65,6 +72,9 @@ Result<NetworkChoice> network_choice(Model& model, const Parameters& p) {
 
 // Whether the workers fill their nodes.
 Status check_cluster(const Parameters& p) {
+  if (p.text("collectives").empty() && !p.text("collectives_tag").empty()) {
+    return fail(ErrorCode::kUsage, "collectives_tag without collectives", "name the file of measured collectives");
+  }
   FORETRACE_TRY(const int workers, whole(p, "workers", 2, kMostWorkers));
   FORETRACE_TRY(const int per_node, whole(p, "gpus_per_node", 0, kMostWorkers));
   return check_nodes(workers, per_node);
@@ -91,7 +101,9 @@ std::vector<Parameter> cluster_parameters() {
   ring.choices = {"on", "off"};
   std::vector<Parameter> all = {count("workers", "number of workers", "8", 1)};
   for (Parameter& p : network_parameters()) all.push_back(std::move(p));
-  all.push_back(number("slow_worker", "the slowest worker computes so many times as long", "1", 0));
+  Parameter slow = number("slow_worker", "the slowest worker computes so many times as long", "1", 0);
+  slow.check = check_slow_worker;
+  all.push_back(std::move(slow));
   all.push_back(std::move(ring));
   return all;
 }

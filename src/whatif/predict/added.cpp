@@ -68,8 +68,11 @@ std::vector<const WhatIf*> added_whatifs() {
 }
 
 std::vector<const WhatIf*> all_whatifs() {
-  std::vector<const WhatIf*> all = added_whatifs();
+  std::vector<const WhatIf*> all;
   for (const WhatIf& w : catalogue()) all.push_back(&w);
+  const std::vector<const WhatIf*> added = added_whatifs();
+  if (added.empty()) return all;  // the catalogue is sorted
+  all.insert(all.end(), added.begin(), added.end());
   return by_name(std::move(all));
 }
 

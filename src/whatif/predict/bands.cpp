@@ -57,8 +57,10 @@ void widen_to_recorded_steps(Deviations& deviations, const Model& base) {
 
 // "the GPU is not in the list": kernels that change are computed from figures of another.
 std::string gpu_why(const Model& base) {
-  return base.device.name.empty() ? "the GPU is unknown: " + base.device_guess
-                                  : "the GPU is not in the list of devices: found " + base.device_guess;
+  return base.device.name.empty()
+             ? "the GPU is unknown: " + base.device_guess
+             : "the GPU is not in the list of devices: " +
+                   std::string(base.device_guess.starts_with("by ") ? "found " : "") + base.device_guess;
 }
 
 // Every family of errors of a changed step, each with its reason.

@@ -56,11 +56,12 @@ std::string_view to_string(Effort effort) {
 }
 
 Result<const WhatIf*> find_whatif(std::string_view name) {
-  std::vector<std::string> names;
-  for (const WhatIf* w : all_whatifs()) {
+  const std::vector<const WhatIf*> all = all_whatifs();
+  for (const WhatIf* w : all) {
     if (w->name == name) return w;
-    names.push_back(w->name);
   }
+  std::vector<std::string> names;
+  for (const WhatIf* w : all) names.push_back(w->name);
   std::string hint = "`foretrace list whatifs` shows all";
   if (const auto near = closest_match(name, names)) hint = fmt::format("did you mean '{}'? {}", *near, hint);
   return fail(ErrorCode::kUsage, fmt::format("there is no what-if named '{}'", name), std::move(hint));
