@@ -6,6 +6,7 @@
 #include <string>
 
 #include "hardware/cost_models.hpp"
+#include "hardware/cost_norm.hpp"
 #include "hardware/cost_recurrent.hpp"
 #include "hardware/transfer.hpp"
 
@@ -177,6 +178,85 @@ TEST(TransferFamilies, ConvolutionsPayForTheCopiesOfTheirGpu) {
   for (const char* copies_back : {"V100-SXM2-32GB", "T4", "H100-SXM5"}) {
     EXPECT_NEAR(extra(copies_back) / copy(copies_back), 2, 0.5) << copies_back;
   }
+}
+
+Work batch_norm(std::int64_t n, std::int64_t c, std::int64_t side, Dtype dtype, bool backward) {
+  Work w(Family::kBatchNorm);
+  w.dtype = w.out_dtype = dtype;
+  w.backward = backward;
+  w.elements = n * c * side * side;
+  const double bytes = static_cast<double>(w.elements * bytes_of(dtype));
+  w.bytes_read = backward ? 2 * bytes : bytes;
+  w.bytes_written = bytes;
+  w.kind = work::BatchNorm{{n, c, side, side}, c, n * side * side, false};
+  return w;
+}
+
+// cuDNN's block for a channel takes as long however many other channels there are, up to the SMs.
+TEST(TransferFamilies, ABlockGoesOverItsChannelAtItsOwnPace) {
+  const Device h200 = device("H200-SXM");
+  const auto law = [&](std::int64_t n, std::int64_t c, const Device& d) {
+    return channel_norm_us(batch_norm(n, c, 56, Dtype::kFp16, true), Laws::shipped(), d);
+  };
+  EXPECT_NEAR(law(256, 64, h200) / law(256, 16, h200), 1, 0.1);
+  EXPECT_GT(law(256, 1024, h200), 2.5 * law(256, 64, h200));
+  EXPECT_EQ(channel_norm_us(batch_norm(256, 64, 56, Dtype::kBf16, true), Laws::shipped(), h200), 0);
+  // Beyond the batches that were measured, the time grows with the batch (256 samples and below are in the table).
+  const auto predicted = [&](std::int64_t n) {
+    return predict(batch_norm(n, 64, 56, Dtype::kFp16, true), h200).ns / static_cast<double>(n);
+  };
+  EXPECT_NEAR(predicted(1280) / predicted(256), 1, 0.1);
+}
+
+// Norms of ResNet-50 with 32 samples in FP32, measured on both (V100: kineto-misc/resnet_v100_ns.json.gz of $FORETRACE_PUBLIC), us.
+TEST(TransferFamilies, BatchNormsOfAnH200AsAV100Measured) {
+  const Device h200 = device("H200-SXM"), v100 = device("V100-SXM2-16GB");
+  struct Measured {
+    std::int64_t channels, side;
+    bool backward;
+    double h200, v100;
+  };
+  for (const Measured& m : {Measured{64, 56, true, 134, 246},
+                            {64, 112, true, 589, 957},
+                            {256, 56, true, 191, 795},
+                            {64, 56, false, 52.6, 114},
+                            {64, 112, false, 235, 461},
+                            {256, 56, false, 101, 420}}) {
+    const Work w = batch_norm(32, m.channels, m.side, Dtype::kFp32, m.backward);
+    const double there =
+        transfer(1e3 * m.h200, 1e3 * m.h200, w, KernelShape{m.channels, 512, 32, 0}, h200, v100).ns / 1e3;
+    EXPECT_NEAR(there / m.v100, 1, 0.21) << m.channels << " x " << m.side << (m.backward ? " backward" : "");
+    EXPECT_NEAR(transfer(1e3 * there, 1e3 * there, w, KernelShape{m.channels, 512, 32, 0}, v100, h200).ns / 1e3, m.h200,
+                0.01 * m.h200);
+  }
+  // A card for games has clocks and SMs, which few channels need, and a fifth of the bandwidth, which they do not.
+  const Device card = device("RTX-4090");
+  const auto slower = [&](std::int64_t channels) {
+    const Work w = batch_norm(256, channels, 56, Dtype::kFp16, true);
+    return transfer(1e6, 1e6, w, KernelShape{channels, 512, 32, 0}, h200, card).ns / 1e6;
+  };
+  EXPECT_LT(slower(32), 1.1);
+  EXPECT_GT(slower(2048), 2.5);
+}
+
+// An SM that holds fewer threads issues as many instructions: a pool of an H200 follows clocks and SMs to a card of 1,536 threads.
+TEST(TransferFamilies, PoolingWithChannelsInnermostFollowsTheSms) {
+  const Device h200 = device("H200-SXM"), card = device("RTX-3090");
+  Work w(Family::kPooling);
+  w.dtype = w.out_dtype = Dtype::kFp16;
+  w.backward = true;
+  work::Pooling pool;
+  pool.input = {512, 64, 112, 112};
+  pool.operation = work::Pooling::Operation::kMaximum;
+  pool.channels_last = true;
+  pool.outputs = 512 * 64 * 56 * 56;
+  pool.window = 9;
+  w.elements = 512 * 64 * 112 * 112;
+  w.bytes_read = 10.0 * static_cast<double>(pool.outputs);
+  w.bytes_written = 2.0 * static_cast<double>(w.elements);
+  w.kind = pool;
+  const double sms = h200.sm_count * h200.clock_mhz / (card.sm_count * card.clock_mhz);
+  EXPECT_NEAR(transfer(4.2e6, 4.2e6, w, KernelShape{}, h200, card).ns / 4.2e6, sms, 0.25 * sms);
 }
 
 // Twice the lanes issue no more instructions.
