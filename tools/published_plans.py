@@ -122,14 +122,19 @@ def predict(rows: list[dict], decoders: list[dict], folder: Path, options) -> tu
         if "predictions" not in answer:
             missing[str(answer.get("error", answer))[:90]] += len(plans)
             continue
-        answers = dict(zip(unique, answer["predictions"]))
+        # Those it declines come last, and keys in an order of its own.
+        answers = {keys_of(p["plan"]): p for p in answer["predictions"]}
         for plan, row in plans:
-            p = answers[plan]
+            p = answers[keys_of(plan)]
             if "ms" in p:
                 found.append(Row(row, plan, p["ms"], p["peak_bytes"], p["fits"]))
             else:
                 missing[p.get("declined", "not answered")[:90]] += 1
     return found, missing
+
+
+def keys_of(plan: str) -> frozenset[str]:
+    return frozenset(plan.split(","))
 
 
 def ranks_of(values: list[float]) -> list[float]:
