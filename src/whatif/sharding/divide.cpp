@@ -73,6 +73,11 @@ double Division::share(std::uint32_t unit) const {
   return 1.0 / static_cast<double>(few ? products.key_heads : size);
 }
 
+std::int64_t Division::elements(const Product& p, std::int64_t features) const {
+  const auto traced = static_cast<double>(p.experts) * static_cast<double>(p.rows) * static_cast<double>(features);
+  return saturated(std::round(traced * samples));
+}
+
 std::uint32_t Division::unit_of(std::uint32_t event) const {
   if (event == kNone) return kNone;
   const std::uint32_t forward = flow.unit_of(event);
@@ -106,8 +111,8 @@ Work Division::divide(const Work& was, std::uint32_t unit) const {
   }
   // Casts and copies: of the weight, of the input, of the result.
   const bool weight = w.elements == p.weight() || w.of_parameters;
-  const bool input = !weight && w.elements == p.experts * p.rows * p.in;
-  const bool output = !weight && !input && w.elements == p.experts * p.rows * p.out;
+  const bool input = !weight && w.elements == elements(p, p.in);
+  const bool output = !weight && !input && w.elements == elements(p, p.out);
   if (weight || (r == Role::kRow ? input : output)) scale(w, share(unit));
   return w;
 }
@@ -128,8 +133,8 @@ std::int64_t Division::divide(const memory::Block& b, std::uint32_t unit) const 
   }
   const Product& p = products.products[unit];
   const bool weight = holds(b, p.weight());
-  const bool input = !weight && holds(b, p.experts * p.rows * p.in);
-  const bool output = !weight && !input && holds(b, p.experts * p.rows * p.out);
+  const bool input = !weight && holds(b, elements(p, p.in));
+  const bool output = !weight && !input && holds(b, elements(p, p.out));
   return weight || (r == Role::kRow ? input : output) ? times(b.bytes, share(unit)) : b.bytes;
 }
 
