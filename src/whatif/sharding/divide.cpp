@@ -7,6 +7,7 @@
 
 #include "base/saturate.hpp"
 #include "trace/latencies.hpp"
+#include "whatif/dataflow/op_facts.hpp"
 #include "whatif/rewrite/attention_heads.hpp"
 
 namespace foretrace::whatif {
@@ -133,8 +134,11 @@ std::int64_t Division::divide(const memory::Block& b, std::uint32_t unit) const 
   }
   const Product& p = products.products[unit];
   const bool weight = holds(b, p.weight());
-  const bool input = !weight && holds(b, elements(p, p.in));
-  const bool output = !weight && !input && holds(b, elements(p, p.out));
+  // What the product itself allocates is its result; of the same size may be a copy of its input.
+  const bool result = multiplies_weights(flow.trace->name(b.op));
+  const bool square = p.in == p.out;
+  const bool input = holds(b, elements(p, p.in)) && !(square && result);
+  const bool output = holds(b, elements(p, p.out)) && (!square || result);
   return weight || (r == Role::kRow ? input : output) ? times(b.bytes, share(unit)) : b.bytes;
 }
 
