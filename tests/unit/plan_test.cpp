@@ -75,7 +75,7 @@ TEST(Plan, WhatIsWrongByItselfIsRefused) {
   EXPECT_THAT(why("dp=2,microbatch=2,microbatches=4,global-batch=8"), HasSubstr("are 16 samples"));
   EXPECT_THAT(why("tp=16384,pp=2"), HasSubstr("limit"));
   EXPECT_THAT(why("pp=4,stages=5|3"), HasSubstr("gives 2 stages, the plan has 4"));
-  EXPECT_THAT(why("pp=2,stages=5|0"), HasSubstr("whole number"));
+  EXPECT_THAT(why("pp=2,stages=5|x"), HasSubstr("whole number"));
   EXPECT_THAT(why("pp=2,stages=5|3,balance=time"), HasSubstr("one of them"));
   EXPECT_THAT(why("balance=time"), HasSubstr("pp of 2"));
   EXPECT_THAT(why("order=tp-dp"), HasSubstr("tp-cp-dp-pp or"));
@@ -83,7 +83,7 @@ TEST(Plan, WhatIsWrongByItselfIsRefused) {
   EXPECT_THAT(why("imbalance=2"), HasSubstr("ep of 2"));
   EXPECT_THAT(why("reshard=0,dp=2"), HasSubstr("zero=3"));
   EXPECT_THAT(why("recompute=0"), HasSubstr("whole number"));
-  EXPECT_THAT(why("recompute=some"), HasSubstr("none or selective or full"));
+  EXPECT_THAT(why("recompute=some"), HasSubstr("none or selective or alternate or full"));
 }
 
 TEST(Plan, OfOnesIsTheStep) {
