@@ -115,10 +115,12 @@ def predict(rows: list[dict], decoders: list[dict], folder: Path, options) -> tu
             asked[question].append((published.plan_of(row), row))
     found = []
     for q, plans in asked.items():
-        command = [str(options.decoders / q.trace), *q.changes, "--fabric", fabric_argument(q, folder), "--layers", str(q.layers)]
-        command += ["--global-batch", f"{q.batch:g}", "--gpu", q.gpu]
-        unique = sorted({plan for plan, _ in plans})
-        answer = gates.ask(options.program, "scale", *command, *(word for plan in unique for word in ("--plan", plan or "tp=1")))
+        command = ["--fabric", fabric_argument(q, folder), "--layers", str(q.layers), "--global-batch", f"{q.batch:g}", "--gpu", q.gpu]
+        command += [word for plan in sorted({plan for plan, _ in plans}) for word in ("--plan", plan or "tp=1")]
+        for changes in dict.fromkeys(((*q.changes, *q.wanted), q.changes)):
+            answer = gates.ask(options.program, "scale", str(options.decoders / q.trace), *changes, *command)
+            if "predictions" in answer:
+                break
         if "predictions" not in answer:
             missing[str(answer.get("error", answer))[:90]] += len(plans)
             continue
