@@ -90,6 +90,12 @@ TEST(PlanPrograms, TensorsAreDividedAtAnyBatch) {
   }
 }
 
+// The router's scores choose tokens; they do not feed the experts' products.
+TEST(PlanPrograms, ExpertsAreDividedByTheirFeatures) {
+  plan::Planner planner = planner_of("data/h200-decoders/mixtral@1x4096.json.gz");
+  EXPECT_NEAR(states(planner, "tp=4,microbatches=1") * 4 / states(planner, "microbatches=1"), 1, 0.002);
+}
+
 TEST(PlanPrograms, LongerSequencesDividedAgainAreTheTracedOnes) {
   plan::Planner traced = planner_of(kLlama70b);
   for (const std::string x : {"2", "8"}) {
