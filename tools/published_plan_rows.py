@@ -32,6 +32,8 @@ NETWORKS = (
 # Below that the launches decide (the table's README): vTrain's rows of 20 TFLOP/s and more are judged.
 LAUNCH_BOUND_TFLOPS = 20
 LEAST_MFU = 10  # of the Playbook's rows
+# Programs older than FlashAttention-2 take so many times as long for attention (its paper, arXiv 2307.08691: "around 2x").
+FIRST_FLASH = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Question:
     layers: int
     batch: float
     changes: tuple[str, ...]
+    wanted: tuple[str, ...] = ()  # changes that are left away where the step does not allow them
 
 
 def number(row: dict, key: str, otherwise: int = 1) -> int:
@@ -99,26 +102,57 @@ def question_of(row: dict, decoders: list[dict]) -> Question | str:
         changes.append(f"sequence:x={length / decoder['shape']['length']:g}")
     if "compile" in row["note"]:
         changes.append("compile")
-    return Question(decoder["trace"], gpu, fabric, gbs, number(row, "layers"), float(row["global_batch"]), tuple(changes))
+    if "torch 1.13/2.0" in row["framework"]:
+        changes.append(f"duration:select=*flash*,x={FIRST_FLASH:g}")
+    # Transformer Engine runs rotary positions, SwiGLU and the loss as one kernel each: what a compiler makes of them.
+    wanted = ("compile",) if any(name in row["framework"] for name in ("NeMo", "TE ")) else ()
+    return Question(decoder["trace"], gpu, fabric, gbs, number(row, "layers"), float(row["global_batch"]), tuple(changes), wanted)
 
 
 def plan_of(row: dict) -> str:
     parts = [f"{key}={number(row, key)}" for key in ("tp", "pp", "cp", "ep", "dp") if number(row, key) > 1]
     if number(row, "zero", 0) > 0 and number(row, "dp") * number(row, "cp") > 1:
         parts.append(f"zero={number(row, 'zero', 0)}")
-    if number(row, "tp") > 1 and row["sequence_parallel"] != "0":
+    if number(row, "tp") > 1 and row["sequence_parallel"] == "1":
         parts.append("sequence=1")
     if number(row, "vp") > 1:
         parts.append(f"schedule=interleaved,chunks={number(row, 'vp')}")
     if row["micro_batch"]:
         parts.append(f"microbatch={float(row['micro_batch']):g}")
     parts += recompute_of(row)
-    # Megatron and its kin keep FP32 weights, gradients and moments; FSDP with a policy of its own keeps what the source says.
-    if any(name in row["framework"] for name in ("Megatron", "NeMo", "nanotron")):
-        parts.append("master=fp32")
+    if "nanotron" in row["framework"]:
+        parts += nanotron(row)
+    # FP32 weights, gradients and moments: of Megatron and its kin beside half-precision weights, of FSDP in place of them.
+    parts.append("master=fp32")
+    if "fused cross entropy" in row["note"]:
+        parts.append("loss=fused")
+    if "gradient reduction off" in row["note"]:  # their overlap
+        parts.append("overlap=0")
+    if "MP DEFAULT" in row["precision"]:  # Composer's name for FP32 parameters that autocast casts
+        parts.append("param-dtype=fp32")
     if "bf16 gradient reduction" in row["note"]:
         parts.append("reduce-dtype=bf16")
     return ",".join(parts)
+
+
+def nanotron(row: dict) -> list[str]:
+    """DDP's buckets in half precision beside FP32 gradients. Stages: the next one begins behind the block whose products pass the next
+    equal part of those of the model, in which the head counts and the embedding does not.
+    """
+    parts, stages, layers, width = ["buckets=kept"], number(row, "pp"), number(row, "layers"), number(row, "hidden")
+    if number(row, "tp") > 1:
+        parts.append("async=1")
+    if stages > 1:
+        block, head = 4 * width * width + 3 * number(row, "ffn") * width, number(row, "vocab") * width
+        each = (layers * block + head) / stages
+        blocks = [0] * stages
+        stage = 0
+        for done in range(1, layers + 1):
+            blocks[stage] += 1
+            if done * block > each * (stage + 1):
+                stage += 1
+        parts.append("stages=" + "|".join(str(n) for n in blocks))
+    return parts
 
 
 def recompute_of(row: dict) -> list[str]:
@@ -127,4 +161,6 @@ def recompute_of(row: dict) -> list[str]:
         return ["recompute=full"]
     if "selective" in how and "layer" in how:  # torchtitan: every second block
         return [f"recompute={number(row, 'layers') // 2}"]
-    return ["recompute=selective"] if "selective" in how else []
+    if "selective" in how:  # torchtitan's policy for single operations
+        return ["recompute=alternate" if "torchtitan" in row["framework"] else "recompute=selective"]
+    return []

@@ -115,21 +115,28 @@ def predict(rows: list[dict], decoders: list[dict], folder: Path, options) -> tu
             asked[question].append((published.plan_of(row), row))
     found = []
     for q, plans in asked.items():
-        command = [str(options.decoders / q.trace), *q.changes, "--fabric", fabric_argument(q, folder), "--layers", str(q.layers)]
-        command += ["--global-batch", f"{q.batch:g}", "--gpu", q.gpu]
-        unique = sorted({plan for plan, _ in plans})
-        answer = gates.ask(options.program, "scale", *command, *(word for plan in unique for word in ("--plan", plan or "tp=1")))
+        command = ["--fabric", fabric_argument(q, folder), "--layers", str(q.layers), "--global-batch", f"{q.batch:g}", "--gpu", q.gpu]
+        command += [word for plan in sorted({plan for plan, _ in plans}) for word in ("--plan", plan or "tp=1")]
+        for changes in dict.fromkeys(((*q.changes, *q.wanted), q.changes)):
+            answer = gates.ask(options.program, "scale", str(options.decoders / q.trace), *changes, *command)
+            if "predictions" in answer:
+                break
         if "predictions" not in answer:
             missing[str(answer.get("error", answer))[:90]] += len(plans)
             continue
-        answers = dict(zip(unique, answer["predictions"]))
+        # Those it declines come last, and keys in an order of its own.
+        answers = {keys_of(p["plan"]): p for p in answer["predictions"]}
         for plan, row in plans:
-            p = answers[plan]
+            p = answers[keys_of(plan)]
             if "ms" in p:
                 found.append(Row(row, plan, p["ms"], p["peak_bytes"], p["fits"]))
             else:
                 missing[p.get("declined", "not answered")[:90]] += 1
     return found, missing
+
+
+def keys_of(plan: str) -> frozenset[str]:
+    return frozenset(plan.split(","))
 
 
 def ranks_of(values: list[float]) -> list[float]:

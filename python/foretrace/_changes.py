@@ -62,13 +62,14 @@ def channels_last() -> str:
     return written("channels-last", locals())
 
 
-def checkpoint(*, layers: str | Sequence[str] | None = None, blocks: float | None = None, mode: Literal["full", "selective"] | None = None,
-               reentrant: bool | None = None) -> str:
+def checkpoint(*, layers: str | Sequence[str] | None = None, blocks: float | None = None,
+               mode: Literal["full", "selective", "alternate"] | None = None, reentrant: bool | None = None) -> str:
     """Activations of blocks are recomputed in the backward pass instead of kept.
 
     layers: globs of block names, separated by |; every repeated block when not given
     blocks: how many of them, the first ones; all when not given
-    mode: selective: results of products and attention are kept, all else runs again (default full)
+    mode: selective: results of products and attention are kept, all else runs again; alternate: every second product runs again, too
+        (default full)
     reentrant: 1: use_reentrant=True (default 0)
     """
     return written("checkpoint", locals())

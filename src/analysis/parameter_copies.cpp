@@ -30,6 +30,8 @@ class Copies {
 
   [[nodiscard]] bool of_parameters(const memory::Block& b) {
     if (weights_.empty() || b.op == kNone || b.allocated == 0 || b.stage == memory::Stage::kUpdate) return false;
+    // A product's result has a weight's shape where there are as many positions as features.
+    if (b.stage == memory::Stage::kForward && whatif::multiplies_weights(t_.name(b.op))) return false;
     const Shape& shape = allocated_by(b.op);
     if (shape.size() < 2 || !weights_.contains(shape)) return false;
     const std::int64_t elements = work::elements_of(shape);

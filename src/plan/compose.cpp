@@ -23,6 +23,10 @@ constexpr double kFp32 = 4;
 constexpr double kAdamValues = 7;
 constexpr double kKeptInFp32 = 3;  // the weight and two moments
 
+constexpr double kDdpBucket = 25 << 20;         // bytes: bucket_cap_mb of torch.nn.parallel.DistributedDataParallel
+constexpr double kMegatronBucket = 40e6;        // elements: the least that Megatron Core reduces at once
+constexpr double kMegatronBucketPerRank = 1e6;  // and the least for each replica
+
 Ns rounded(double ns) { return static_cast<Ns>(std::llround(ns)); }
 
 double size_of(const std::string& dtype, double otherwise) {
@@ -118,7 +122,7 @@ class Composer {
     }
     double waits = 0;
     if (plan_.zero == 3 && replicas_.divide()) {
-      const auto gather = static_cast<double>(replicas_.gather(held(s), gathered_size()));
+      const auto gather = static_cast<double>(replicas_.gather(held(s), gathered_size(), unit()));
       waits = -(forward + backward);
       forward = with_gathers(forward, gather, s.blocks);
       if (plan_.reshard) backward = with_gathers(backward, gather, s.blocks);
@@ -169,7 +173,7 @@ class Composer {
       update_cpu += tensors * static_cast<double>(job_.launch);
     }
     const Ns copies = tied_gradients(rank);
-    Ns gather = plan_.zero == 1 || plan_.zero == 2 ? replicas_.gather(mine, gathered_size()) : 0;
+    Ns gather = plan_.zero == 1 || plan_.zero == 2 ? replicas_.gather(mine, gathered_size(), 0) : 0;
     // Each block's parameters are there before its forward pass in the next step.
     if (plan_.overlap == true) gather = left_beside(gather, run.finish[rank][0] - run.start[rank][0], rank);
     reduced_[rank] = reduction + copies + gather;
@@ -189,7 +193,12 @@ class Composer {
   }
 
   // Gradients of several micro-batches are added up where the first one put them, and copied into DDP's buckets in the end.
-  [[nodiscard]] bool copies_gradients() const { return plan_.zero == 0 && replicas_.reduce() && job_.microbatches > 1; }
+  // In FP32 beside half-precision weights they are one buffer that is reduced where it is.
+  [[nodiscard]] bool copies_gradients() const {
+    return !master_ && plan_.zero == 0 && replicas_.reduce() && job_.microbatches > 1;
+  }
+  // Such a buffer is there all the time, where gradients are not divided with the parameters.
+  [[nodiscard]] bool gradients_stay() const { return master_ && (plan_.zero < 3 || !replicas_.divide()); }
 
   [[nodiscard]] double total(int blocks, double (*of)(const Part&)) const {
     return Stage{blocks, true, true}.sum(p_, of);
@@ -198,7 +207,7 @@ class Composer {
   // Gradients are reduced as the last micro-batch's backward makes them: what that does not hide comes behind it.
   Ns exposed_reduction(std::uint32_t rank, const simulate::PipelineRun& run) {
     reduced_.resize(schedule_.ranks.size());
-    const Ns all = replicas_.reduction(held_by(rank), size_of(plan_.reduce_dtype, gradient_size_));
+    const Ns all = replicas_.reduction(held_by(rank), size_of(plan_.reduce_dtype, gradient_size_), reduced_at_once());
     if (plan_.overlap == false) return all;
     const auto& actions = schedule_.ranks[rank];
     Ns window = 0;
@@ -208,6 +217,18 @@ class Composer {
     }
     return left_beside(all, window, rank);
   }
+
+  // Elements of gradients that one call reduces: those of a block where parameters are divided, DDP's buckets, or Megatron's where gradients
+  // in FP32 are in one buffer (which without overlap is reduced as a whole).
+  [[nodiscard]] double reduced_at_once() const {
+    if (plan_.bucket_mb) return *plan_.bucket_mb * 1e6 / gradient_size_;
+    if (plan_.zero == 3) return unit();
+    if (!master_) return kDdpBucket / gradient_size_;
+    if (plan_.buckets) return kDdpBucket / p_.gradient_bytes;
+    return plan_.overlap == false ? 0 : std::max(kMegatronBucket, kMegatronBucketPerRank * plan_.dp * plan_.cp);
+  }
+  /// Elements of what is gathered or reduced at once of divided parameters.
+  [[nodiscard]] double unit() const { return p_.block.parameters; }
 
   // Of communication for all blocks beside a pass through them: a block's own is never beside its own work.
   [[nodiscard]] Ns left_beside(Ns all, Ns window, std::uint32_t rank) const {
@@ -230,6 +251,11 @@ class Composer {
     if (stages_.size() > 1) out_.exposed_stages = 2 * static_cast<Ns>(stages_.size() - 1) * transfer();
   }
 
+  /// Most bytes of the last part beyond what it keeps. In place: the logits, or their gradient.
+  [[nodiscard]] double behind_blocks() const {
+    return plan_.fused_loss ? std::min(p_.last.transient, p_.output) : p_.last.transient;
+  }
+
   PlanRank rank_of(std::uint32_t rank, const simulate::PipelineRun& run) {
     PlanRank out;
     out.busy = run.busy[rank];
@@ -243,7 +269,7 @@ class Composer {
       out.blocks += s.blocks;
       activations += held[c] * s.sum(p_, [](const Part& p) { return p.activation; });
       copies += s.sum(p_, [](const Part& p) { return p.copies; });
-      scratch = std::max({scratch, p_.block.transient, s.last ? p_.last.transient : 0});
+      scratch = std::max({scratch, p_.block.transient, s.last ? behind_blocks() : 0});
       first |= s.first;
       last |= s.last;
       largest = std::max(largest, s.most(p_, [](const Part& p) { return p.largest; }));
@@ -253,30 +279,38 @@ class Composer {
     const double all = total(p_.blocks, [](const Part& p) { return p.parameters; });
     const Held mine = held_by(rank);
     const auto share = [&](double elements) { return all > 0 ? elements / all : 1; };
-    const double parameters = share(replicas_.kept(mine, 3)) * p_.parameter_bytes;
+    // FP32 weights of which each GPU has a part are the only ones: half-precision ones are made as they are gathered.
+    const bool gathered_only = master_ && plan_.zero == 3 && replicas_.divide();
+    const double parameters = gathered_only ? 0 : share(replicas_.kept(mine, 3)) * p_.parameter_bytes;
     const double stated = replicas_.kept(mine, 1);
     const double states = master_ ? stated * kKeptInFp32 * kFp32 : share(stated) * p_.state_bytes;
     double gradients = replicas_.kept(mine, 2) * gradient_size_;
-    // Two blocks at a time, or all that are not given back.
+    // Two blocks at a time beside what is around them, or all that are not given back.
+    const double around = mine.all() - out.blocks * p_.block.parameters;
     const double gathered = plan_.zero == 3 && replicas_.divide()
-                                ? (plan_.reshard ? 2 * p_.block.parameters : mine.all()) * gathered_size()
+                                ? (plan_.reshard ? 2 * p_.block.parameters + around : mine.all()) * gathered_size()
                                 : 0;
     // Once the first micro-batch is back its gradients stay; the next ones are made beside them and added.
     const double in_flight = std::accumulate(held.begin(), held.end(), 0.0);
     const double passes = static_cast<double>(job_.microbatches) * schedule_.shape.chunks;
     const double later = passes > in_flight ? activations : activations * (1 - 1 / std::max(1.0, in_flight));
     if (copies_gradients()) gradients *= 2;
-    if (job_.microbatches > 1) gradients += largest * gradient_size_;
+    if (plan_.buckets && replicas_.reduce()) gradients += mine.all() * p_.gradient_bytes;
+    if (job_.microbatches > 1) gradients += largest * p_.gradient_bytes;
     // All but the one that is computed now: that one is among the activations.
     const double outputs = plan_.outputs && last ? (job_.microbatches - 1) * p_.output : 0;
     const double end = gradients + (first ? p_.first.transient : 0);
     double peak = std::max(std::max(activations, later + gradients) + scratch, end);
-    if (job_.microbatches == 1 && last) {
+    if (gradients_stay()) {
+      // Behind the last part's backward what it kept is gone.
+      const double blocks_back = activations - (last ? p_.last.activation : 0) + p_.block.scratch;
+      peak = std::max(gradients + std::max(blocks_back, last ? activations + behind_blocks() : 0), end);
+    } else if (job_.microbatches == 1 && last) {
       // Behind the last part's backward the blocks still hold all they keep, beside that part's gradients.
       // A program with stages gives gradients back before its first pass.
       const double old =
-          plan_.pp == 1 && p_.old_gradients > 0 ? p_.old_transient + p_.old_gradients * gradients : p_.last.transient;
-      const double before = activations + std::max(old, p_.last.transient);
+          plan_.pp == 1 && p_.old_gradients > 0 ? p_.old_transient + p_.old_gradients * gradients : behind_blocks();
+      const double before = activations + std::max(old, behind_blocks());
       const double then = activations - p_.last.activation + p_.last.parameters * gradient_size_ + p_.block.transient;
       peak = std::max({before, then, end});
     }

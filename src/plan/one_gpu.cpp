@@ -38,8 +38,8 @@ Result<std::vector<whatif::Use>> changes_of(const Shape& s, const Groups& groups
   if (s.batch != 1) texts.push_back(fmt::format("batch:x={}", s.batch));
   if (s.recompute == "full") {
     texts.emplace_back("checkpoint");
-  } else if (s.recompute == "selective") {
-    texts.emplace_back("checkpoint:mode=selective");
+  } else if (s.recompute == "selective" || s.recompute == "alternate") {
+    texts.push_back("checkpoint:mode=" + s.recompute);
   } else if (!s.recompute.empty()) {
     texts.push_back("checkpoint:blocks=" + s.recompute);
   }

@@ -35,6 +35,7 @@ struct Part {
   /// Most bytes beyond activations and gradients: of the last part when all activations are there, of a block when those of the last part
   /// are gone, of the first part at the end of the step. Less than none where some are gone by then.
   double transient = 0;
+  double scratch = 0;  ///< of a block: the same where gradients are made elsewhere
 };
 
 struct Parts {

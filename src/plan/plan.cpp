@@ -23,8 +23,7 @@ constexpr std::string_view kKeys =
     "tp, pp, cp, ep, dp, fsdp, zero, sequence, vocab, reduce, microbatches, microbatch, global-batch, schedule, "
     "chunks, balance, stages, "
     "kind, order, async, kv, imbalance, capacity, reshard, prefetch, cpu_offload, overlap, param-dtype, reduce-dtype, "
-    "master, "
-    "outputs, recompute";
+    "master, bucket-mb, buckets, loss, outputs, recompute";
 
 tl::unexpected<Error> wrong(std::string_view key, std::string_view value, std::string_view expected,
                             std::string hint = {}) {
@@ -57,6 +56,9 @@ class Reader {
     if (key == "reduce") return choice(key, value, {"0", "1"}, [&](std::size_t i) { plan_.reduce = i == 1; });
     if (key == "overlap") return choice(key, value, {"0", "1"}, [&](std::size_t i) { plan_.overlap = i == 1; });
     if (key == "async") return choice(key, value, {"0", "1"}, [&](std::size_t i) { plan_.async = i == 1; });
+    if (key == "bucket-mb") return factor(key, value, plan_.bucket_mb.emplace());
+    if (key == "loss") return choice(key, value, {"plain", "fused"}, [&](std::size_t i) { plan_.fused_loss = i == 1; });
+    if (key == "buckets") return choice(key, value, {"none", "kept"}, [&](std::size_t i) { plan_.buckets = i == 1; });
     if (key == "kv")
       return choice(key, value, {"refused", "replicated"}, [&](std::size_t i) { plan_.divide_keys = i == 1; });
     if (key == "reshard") return choice(key, value, {"0", "1"}, [&](std::size_t i) { plan_.reshard = i == 1; });
@@ -107,7 +109,10 @@ class Reader {
   }
   Status stages(std::string_view value) {
     for (const std::string_view blocks : split(value, '|')) {
-      FORETRACE_TRY_VOID(count("stages", blocks, plan_.stages.emplace_back()));
+      // A stage may hold the embedding or the head alone.
+      const std::int64_t n = parse_int64(blocks).value_or(-1);
+      if (n < 0 || n > kMostGpus) return wrong("stages", value, "whole numbers of blocks");
+      plan_.stages.push_back(static_cast<int>(n));
     }
     return {};
   }
@@ -147,7 +152,7 @@ class Reader {
                   {kUsualOrder, "tp-pp-cp-dp", "cp-dp-tp-pp", "cp-dp-pp-tp", "pp-tp-cp-dp", "pp-cp-dp-tp"});
     }
     if (key == "recompute") {
-      if (!parse_int64(value)) return text(plan_.recompute, {"none", "selective", "full"});
+      if (!parse_int64(value)) return text(plan_.recompute, {"none", "selective", "alternate", "full"});
       int blocks = 0;
       FORETRACE_TRY_VOID(count(key, value, blocks));
       plan_.recompute = fmt::format("{}", blocks);
@@ -172,6 +177,9 @@ class Reader {
                   "experts are divided over GPUs that hold the same parameters otherwise");
     }
     if (p.sequence && p.tp == 1) return fail(ErrorCode::kUsage, "sequence=1 needs tp of 2 or more");
+    if (p.buckets && !p.master)
+      return fail(ErrorCode::kUsage,
+                  "buckets=kept is of gradients in FP32 beside half-precision weights: give master=fp32");
     if ((p.async || !p.divide_keys) && p.tp == 1)
       return fail(ErrorCode::kUsage, "async and kv are of tp: give tp of 2 or more");
     if ((p.imbalance != 1 || p.capacity != 1) && p.ep == 1)
@@ -286,6 +294,9 @@ std::string to_text(const Plan& p) {
   word("param-dtype", p.param_dtype);
   word("reduce-dtype", p.reduce_dtype);
   if (p.master) parts.emplace_back("master=fp32");
+  if (p.bucket_mb) parts.push_back(fmt::format("bucket-mb={:g}", *p.bucket_mb));
+  if (p.buckets) parts.emplace_back("buckets=kept");
+  if (p.fused_loss) parts.emplace_back("loss=fused");
   if (p.outputs) parts.emplace_back("outputs=kept");
   word("recompute", p.recompute);
   return fmt::format("{}", fmt::join(parts, ","));

@@ -37,7 +37,7 @@ struct Plan {
   std::string schedule = "1f1b";
   int chunks = 0;            ///< stages of a GPU; 0: what the schedule needs at least
   std::string balance;       ///< of stages: "time"; empty: equal numbers of blocks
-  std::vector<int> stages;   ///< blocks of each stage; empty: by `balance`
+  std::vector<int> stages;   ///< blocks of each stage, none in some; empty: by `balance`
   bool async = false;        ///< tp: sums of the input's gradient run beside the weight's gradient
   bool divide_keys = true;   ///< tp: key and value heads that do not divide are copied; false: such a model is declined
   double imbalance = 1;      ///< ep: tokens of the fullest GPU over the mean
@@ -52,9 +52,13 @@ struct Plan {
   std::string param_dtype;   ///< "bf16": parameters gathered and computed with in that type; empty: as the trace does
   std::string reduce_dtype;  ///< of gradients on the network; empty: as they are
   bool master = false;       ///< gradients, states and a copy of the weights in FP32 beside weights in half precision
-  bool outputs = false;      ///< the last stage keeps every micro-batch's output, as torch.distributed.pipelining does
-  std::string order;         ///< of ranks, from neighbours outwards; empty: "tp-cp-dp-pp"
-  std::string recompute;     ///< "full", "selective", a number of blocks; empty or "none": what the trace does
+  std::optional<double> bucket_mb;  ///< of gradients that are reduced in one call
+  bool buckets = false;             ///< of master: DDP's buckets in the weights' type beside the gradients
+  bool fused_loss = false;          ///< softmax, loss and gradient of the logits are one tensor, in place
+  bool outputs = false;  ///< the last stage keeps every micro-batch's output, as torch.distributed.pipelining does
+  std::string order;     ///< of ranks, from neighbours outwards; empty: "tp-cp-dp-pp"
+  std::string
+      recompute;  ///< "full", "selective", "alternate", a number of blocks; empty or "none": what the trace does
 
   [[nodiscard]] std::int64_t workers() const { return std::int64_t{tp} * pp * cp * dp; }
   /// How many GPUs neighbours in a group ("tp", "cp", "dp", "pp") are from each other.

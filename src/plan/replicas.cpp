@@ -1,6 +1,7 @@
 #include "plan/replicas.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace foretrace::plan {
@@ -43,15 +44,26 @@ Ns Replicas::reduce_over(const Ranks& r, double bytes) {
          cost(Collective::kAllReduce, bytes / static_cast<double>(r.shard), r.replicas / r.shard, r.apart * r.shard);
 }
 
-Ns Replicas::reduction(const Held& held, double bytes) {
-  if (!reduce()) return 0;
-  return reduce_over(common(), held.common * bytes) + reduce_over(experts(), held.experts * bytes);
+// Equal calls, one behind the other: each waits for its own steps.
+template <class Cost>
+Ns Replicas::in_calls(double elements, double call, const Cost& cost) {
+  const double calls = call > 0 ? std::max(1.0, std::round(elements / call)) : 1;
+  return static_cast<Ns>(std::llround(calls * static_cast<double>(cost(elements / calls))));
 }
 
-Ns Replicas::gather(const Held& held, double bytes) {
+Ns Replicas::reduction(const Held& held, double bytes, double call) {
+  if (!reduce()) return 0;
+  const auto over = [&](const Ranks& r, double elements) {
+    return in_calls(elements, call, [&](double n) { return reduce_over(r, n * bytes); });
+  };
+  return over(common(), held.common) + over(experts(), held.experts);
+}
+
+Ns Replicas::gather(const Held& held, double bytes, double call) {
   if (!divide()) return 0;
   const auto over = [&](const Ranks& r, double elements) {
-    return cost(Collective::kAllGather, elements * bytes, r.shard, r.apart);
+    return in_calls(elements, call,
+                    [&](double n) { return cost(Collective::kAllGather, n * bytes, r.shard, r.apart); });
   };
   return over(common(), held.common) + over(experts(), held.experts);
 }

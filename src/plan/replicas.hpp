@@ -33,9 +33,9 @@ class Replicas {
   /// Whether states, and further stages with them, are divided.
   [[nodiscard]] bool divide() const { return plan_.zero > 0 && plan_.reduce && shard_ > 1; }
 
-  /// Time in which gradients are summed, or every GPU gets all parameters, with so many bytes in an element.
-  Ns reduction(const Held& held, double bytes);
-  Ns gather(const Held& held, double bytes);
+  /// Time in which gradients are summed, or every GPU gets all parameters, with so many bytes in an element and elements in a call.
+  Ns reduction(const Held& held, double bytes, double call);
+  Ns gather(const Held& held, double bytes, double call);
   /// Of log time: how far the collectives asked for so far may be off.
   [[nodiscard]] double sigma() const { return sigma_; }
 
@@ -48,6 +48,8 @@ class Replicas {
   [[nodiscard]] Ranks experts() const;
   Ns cost(hardware::Collective kind, double bytes, std::int64_t ranks, std::int64_t apart);
   Ns reduce_over(const Ranks& ranks, double bytes);
+  template <class Cost>
+  static Ns in_calls(double elements, double call, const Cost& cost);
 
   const Plan& plan_;
   Groups& groups_;

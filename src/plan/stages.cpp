@@ -38,7 +38,7 @@ double Stage::most(const Parts& p, double (*of)(const Part&)) const {
 
 Result<std::vector<Stage>> cut(const Plan& plan, const Parts& parts, int layers, std::uint32_t stages) {
   const auto count = static_cast<int>(stages);
-  if (layers < count) {
+  if (plan.stages.empty() && layers < count) {
     return fail(ErrorCode::kDeclined, fmt::format("{} blocks do not fill {} stages", layers, count));
   }
   std::vector<Stage> out(stages);

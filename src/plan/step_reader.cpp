@@ -95,7 +95,11 @@ StepReader::Levels StepReader::levels() const {
       if (now.before > 0 && now.before >= most.early.before) raise(most.early);
       if (now.bytes - now.before > most.behind.bytes - most.behind.before) most.behind = now;
     }
-    if (i >= back && i < end) raise(most.back);
+    if (i >= back && i < end) {
+      raise(most.back);
+      const auto without = [](const Level& l) { return l.bytes - l.before - l.own; };
+      if (without(now) > without(most.beside)) most.beside = now;
+    }
     if (i >= first_back) raise(most.end);
   }
   return most;

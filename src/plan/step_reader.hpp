@@ -49,9 +49,10 @@ class StepReader {
   struct Level {
     double bytes = 0, before = 0, own = 0;
   };
-  /// Behind the blocks with all gradients of the step before and without them, in the blocks' backward pass, and then.
+  /// Behind the blocks with all gradients of the step before and without them, in the blocks' backward pass with gradients and without, and
+  /// then.
   struct Levels {
-    Level early, behind, back, end;
+    Level early, behind, back, beside, end;
   };
   [[nodiscard]] Levels levels() const;
 

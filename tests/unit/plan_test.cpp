@@ -79,7 +79,7 @@ TEST(Plan, WhatIsWrongByItselfIsRefused) {
   EXPECT_EQ(plan::parse_plan("TP=2").error().hint, "did you mean 'tp'?");
   EXPECT_EQ(plan::parse_plan("pp=2,schedule=1F1B").error().hint, "did you mean '1f1b'?");
   EXPECT_THAT(why("pp=4,stages=5|3"), HasSubstr("gives 2 stages, the plan has 4"));
-  EXPECT_THAT(why("pp=2,stages=5|0"), HasSubstr("whole number"));
+  EXPECT_THAT(why("pp=2,stages=5|x"), HasSubstr("whole number"));
   EXPECT_THAT(why("pp=2,stages=5|3,balance=time"), HasSubstr("one of them"));
   EXPECT_THAT(why("balance=time"), HasSubstr("pp of 2"));
   EXPECT_THAT(why("order=tp-dp"), HasSubstr("tp-cp-dp-pp or"));
@@ -87,7 +87,7 @@ TEST(Plan, WhatIsWrongByItselfIsRefused) {
   EXPECT_THAT(why("imbalance=2"), HasSubstr("ep of 2"));
   EXPECT_THAT(why("reshard=0,dp=2"), HasSubstr("zero=3"));
   EXPECT_THAT(why("recompute=0"), HasSubstr("whole number"));
-  EXPECT_THAT(why("recompute=some"), HasSubstr("none or selective or full"));
+  EXPECT_THAT(why("recompute=some"), HasSubstr("none or selective or alternate or full"));
 }
 
 TEST(Plan, OfOnesIsTheStep) {

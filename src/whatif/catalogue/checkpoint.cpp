@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/block_memory.hpp"
@@ -34,13 +35,27 @@ std::int64_t beyond_kept(const memory::Curve& c, std::uint32_t first, std::uint3
   return most - level;
 }
 
-// What a selective policy keeps: results of products and of attention, which cost more to compute again than to keep.
+// What a selective policy keeps: results of products and of attention, which cost more to compute again than to keep. Or of every second
+// product by a weight, which halves what they take.
 class Kept {
  public:
-  Kept(const Model& m, const Dataflow& flow, bool selective) : m_(m), flow_(flow), selective_(selective) {}
+  Kept(const Model& m, const Dataflow& flow, const std::vector<BlockOfLayers>& blocks, std::string_view mode)
+      : m_(m), flow_(flow), selective_(mode != "full") {
+    if (mode != "alternate") return;
+    for (const BlockOfLayers& b : blocks) {
+      std::uint32_t before = kNone;
+      int products = 0;
+      for (const std::uint32_t t : b.forward) {
+        const std::uint32_t u = unit_of(t);
+        if (u == before || u == kNone || !multiplies_weights(flow.units[u].name)) continue;
+        before = u;
+        if (++products % 2 == 0) again_.insert(u);
+      }
+    }
+  }
 
   [[nodiscard]] bool unit(std::uint32_t unit) const {
-    if (!selective_ || unit == kNone) return false;
+    if (!selective_ || unit == kNone || again_.contains(unit)) return false;
     const std::string_view name = flow_.units[unit].name;
     return multiplies_weights(name) || name == "aten::matmul" || name == "aten::bmm" || name == "aten::_grouped_mm" ||
            name.find("attention") != std::string_view::npos;
@@ -49,17 +64,25 @@ class Kept {
   /// The product itself; casts of its operands run again.
   [[nodiscard]] bool task(std::uint32_t task) const {
     const work::Work* w = m_.works.of(task);
-    return selective_ && w != nullptr && is_product(*w);
+    return selective_ && w != nullptr && is_product(*w) && !again_.contains(unit_of(task));
   }
   [[nodiscard]] bool result(const memory::Block& b) const {
     if (!selective_ || b.op == kNone || !unit(flow_.unit_of(b.op))) return false;
-    return m_.trace->name(b.op) != "aten::empty_strided";  // a cast's copy
+    // A cast's copy of an operand.
+    const bool product = multiplies_weights(flow_.units[flow_.unit_of(b.op)].name);
+    return !b.workspace && !(product && m_.trace->name(b.op) == "aten::empty_strided");
   }
 
  private:
+  [[nodiscard]] std::uint32_t unit_of(std::uint32_t task) const {
+    const EventId op = m_.graph.op[task];
+    return op.valid() ? flow_.unit_of(op.value) : kNone;
+  }
+
   const Model& m_;
   const Dataflow& flow_;
   bool selective_;
+  std::set<std::uint32_t> again_;  // products that run again
 };
 
 // Activations of a block live until its forward is over, and again while its backward runs; its output stays, for the
@@ -90,6 +113,15 @@ bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks, const Kep
                         .freed = backward_begin,
                         .stage = memory::Stage::kBackward,
                         .op = c.blocks[result].op});
+    }
+    // A policy keeps what its operations give, whether or not backward reads it.
+    const std::uint32_t forward_begin = c.blocks[mine.front()].allocated;
+    for (memory::Block& b : c.blocks) {
+      const bool inside =
+          b.stage == memory::Stage::kForward && b.allocated >= forward_begin && b.allocated < forward_end;
+      if (!inside || b.freed > forward_end || !kept.result(b)) continue;
+      b.freed = backward_begin;
+      b.kind = memory::Kind::kActivation;
     }
     for (const std::size_t i : mine) {
       if (i == result || kept.result(c.blocks[i])) continue;
@@ -204,7 +236,7 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   }
   const std::shared_ptr<const Dataflow> shared = shared_flow(m);
   const Dataflow& flow = *shared;
-  const Kept kept(m, flow, parameters.text("mode") == "selective");
+  const Kept kept(m, flow, blocks, parameters.text("mode"));
   if (m.memory && !shorten_lives(m, blocks, kept)) {
     m.not_modelled.emplace_back(
         "memory: no activation is known to be a block's, so the peak is that of the step as it is");
@@ -270,6 +302,8 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
 
 std::string code_for(const Parameters& p, bool /*training*/) {
   const bool reentrant = p.text("reentrant") == "1";
+  if (p.text("mode") == "alternate")
+    return "activation_checkpoint.mode = \"selective\", selective_ac_option = \"op\"  # torchtitan";
   if (p.text("mode") == "selective") {
     return "checkpoint(block, x, use_reentrant=False, context_fn=partial(create_selective_checkpoint_contexts, [mm, "
            "bmm, "
@@ -290,16 +324,18 @@ std::string code_for(const Parameters& p, bool /*training*/) {
 const Registered kRegistered(
     {.name = "checkpoint",
      .about = "activations of blocks are recomputed in the backward pass instead of kept",
-     .parameters = {{"layers", "globs of block names, separated by |; every repeated block when not given"},
-                    {.name = "blocks",
-                     .about = "how many of them, the first ones; all when not given",
-                     .type = ParameterType::kNumber,
-                     .check = whole_number<>},
-                    {"mode",
-                     "selective: results of products and attention are kept, all else runs again",
-                     "full",
-                     {"full", "selective"}},
-                    {"reentrant", "1: use_reentrant=True", "0", {"0", "1"}}},
+     .parameters =
+         {{"layers", "globs of block names, separated by |; every repeated block when not given"},
+          {.name = "blocks",
+           .about = "how many of them, the first ones; all when not given",
+           .type = ParameterType::kNumber,
+           .check = whole_number<>},
+          {"mode",
+           "selective: results of products and attention are kept, all else runs again; alternate: every second "
+           "product runs again, too",
+           "full",
+           {"full", "selective", "alternate"}},
+          {"reentrant", "1: use_reentrant=True", "0", {"0", "1"}}},
      .assumes = "each block keeps its input only; its forward runs again until all that backward needs is there "
                 "(use_reentrant=True: all of it)",
      .source = "Chen et al. 2016; torch.utils.checkpoint; Echo (Daydream's table)",
@@ -318,7 +354,7 @@ const Registered kRegistered(
      .whole_program = "which tensors a compiled program keeps is not in its trace; jax.checkpoint changes it, and the "
                       "compiler the rest",
      .write_code = write_code,
-     .unvalidated = {"blocks", "mode=selective"}});
+     .unvalidated = {"blocks", "mode=selective", "mode=alternate"}});
 
 }  // namespace
 }  // namespace foretrace::whatif

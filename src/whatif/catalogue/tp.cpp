@@ -172,7 +172,7 @@ Status apply_tp(Model& m, Draft& draft, const Parameters& p) {
   FORETRACE_TRY(const DividedProducts found, find_products(m, *flow));
   const auto size = static_cast<std::int64_t>(p.number("size"));
   FORETRACE_TRY_VOID(check_sizes(found, size, p.text("kv") == "replicated"));
-  const Division division{found, *flow, size, p.text("vocab") == "parallel", p.text("sequence") == "1"};
+  const Division division{found, *flow, size, p.text("vocab") == "parallel", p.text("sequence") == "1", m.pass_samples};
   const std::vector<Row> rows = rows_of(m, draft);
   if (division.sequence && p.text("reduce") == "1" && missing(m, Need::kBackward).empty()) {
     // Each GPU has the gradients of norms and biases for its positions only.

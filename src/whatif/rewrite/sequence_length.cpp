@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/saturate.hpp"
@@ -95,20 +96,27 @@ class MemoryLengthener {
       return;
     }
     const Operation& op = look_up(b.op);
-    // As recorded, or as an earlier change of batch or length left it; scores follow a length twice.
-    for (const double earlier : {1.0, earlier_, earlier_ * earlier_}) {
-      for (const Held& h : op.tensors) {
-        if (held(b, h, earlier)) return;
-      }
-      if (earlier_ == 1) break;
-    }
-    set(b, op.growth);
+    // Eight bytes in an element, or one, only where no usual type explains a block: a tensor of another shape may be as large.
+    if (held(b, op.tensors, {2, 4}) || held(b, op.tensors, {8, 1})) return;
+    // What a compiler keeps of a tensor follows it.
+    const bool kept = b.kind == Kind::kActivation && !b.workspace && !op.tensors.empty();
+    set(b, kept ? ratio(op.tensors.front().then, op.tensors.front().elements) : op.growth);
   }
 
  private:
-  bool held(Block& b, const Held& h, double earlier) const {
+  // As recorded, or as an earlier change of batch or length left it; scores follow a length twice.
+  bool held(Block& b, const std::vector<Held>& tensors, const std::array<std::int64_t, 2>& sizes) const {
+    for (const Held& h : tensors) {
+      for (const double earlier : {1.0, earlier_, earlier_ * earlier_}) {
+        if (held(b, h, earlier, sizes)) return true;
+        if (earlier_ == 1) break;
+      }
+    }
+    return false;
+  }
+  static bool held(Block& b, const Held& h, double earlier, const std::array<std::int64_t, 2>& sizes) {
     if (h.elements <= 0) return false;
-    for (const std::int64_t size : {2, 4, 8, 1}) {
+    for (const std::int64_t size : sizes) {
       const std::int64_t bytes = saturated(static_cast<double>(saturated_product(h.elements, size)) * earlier);
       if (!memory::could_hold(b, bytes)) continue;
       // What the allocator gave beyond the tensor stays as it is.

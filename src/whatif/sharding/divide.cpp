@@ -7,6 +7,7 @@
 
 #include "base/saturate.hpp"
 #include "trace/latencies.hpp"
+#include "whatif/dataflow/op_facts.hpp"
 #include "whatif/rewrite/attention_heads.hpp"
 
 namespace foretrace::whatif {
@@ -73,6 +74,11 @@ double Division::share(std::uint32_t unit) const {
   return 1.0 / static_cast<double>(few ? products.key_heads : size);
 }
 
+std::int64_t Division::elements(const Product& p, std::int64_t features) const {
+  const auto traced = static_cast<double>(p.experts) * static_cast<double>(p.rows) * static_cast<double>(features);
+  return saturated(std::round(traced * samples));
+}
+
 std::uint32_t Division::unit_of(std::uint32_t event) const {
   if (event == kNone) return kNone;
   const std::uint32_t forward = flow.unit_of(event);
@@ -106,8 +112,8 @@ Work Division::divide(const Work& was, std::uint32_t unit) const {
   }
   // Casts and copies: of the weight, of the input, of the result.
   const bool weight = w.elements == p.weight() || w.of_parameters;
-  const bool input = !weight && w.elements == p.experts * p.rows * p.in;
-  const bool output = !weight && !input && w.elements == p.experts * p.rows * p.out;
+  const bool input = !weight && w.elements == elements(p, p.in);
+  const bool output = !weight && !input && w.elements == elements(p, p.out);
   if (weight || (r == Role::kRow ? input : output)) scale(w, share(unit));
   return w;
 }
@@ -128,8 +134,11 @@ std::int64_t Division::divide(const memory::Block& b, std::uint32_t unit) const 
   }
   const Product& p = products.products[unit];
   const bool weight = holds(b, p.weight());
-  const bool input = !weight && holds(b, p.experts * p.rows * p.in);
-  const bool output = !weight && !input && holds(b, p.experts * p.rows * p.out);
+  // What the product itself allocates is its result; of the same size may be a copy of its input.
+  const bool result = multiplies_weights(flow.trace->name(b.op));
+  const bool square = p.in == p.out;
+  const bool input = holds(b, elements(p, p.in)) && !(square && result);
+  const bool output = holds(b, elements(p, p.out)) && (!square || result);
   return weight || (r == Role::kRow ? input : output) ? times(b.bytes, share(unit)) : b.bytes;
 }
 

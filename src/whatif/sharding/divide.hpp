@@ -13,10 +13,13 @@ struct Division {
   std::int64_t size = 1;
   bool vocabulary = true;  ///< embedding, head and loss too
   bool sequence = false;   ///< what is not divided by features is divided by positions
+  double samples = 1;      ///< Model::pass_samples: earlier changes made so many of each traced position
 
   [[nodiscard]] Role role(std::uint32_t unit) const;
   /// Of a product's columns (or rows): 1/size, and more for keys and values where their heads are fewer than the GPUs.
   [[nodiscard]] double share(std::uint32_t unit) const;
+  /// Elements of what a product reads or writes, with so many features.
+  [[nodiscard]] std::int64_t elements(const Product& product, std::int64_t features) const;
   /// The unit an operation of either pass belongs to.
   [[nodiscard]] std::uint32_t unit_of(std::uint32_t event) const;
   /// What one GPU does of a row's work.

@@ -66,6 +66,7 @@ class Finder {
     for (std::uint32_t u = 0; u < flow_.units.size(); ++u) {
       if (out_.products[u].known()) pair(u);
     }
+    find_lost_columns();
     read_heads();
     if (out_.rows.empty() || out_.heads == 0) {
       return fail(ErrorCode::kDeclined,
@@ -91,7 +92,9 @@ class Finder {
       const OpView op = view(unit);
       return op.size() == 0 || !op.tensor(0, 1) || op[0].shape().size() < 4;
     }
-    return name.find("embedding") != std::string_view::npos || name.find("loss") != std::string_view::npos;
+    // A choice among experts compares all of a router's scores.
+    return name == "aten::topk" || name.find("embedding") != std::string_view::npos ||
+           name.find("loss") != std::string_view::npos;
   }
 
   // Products that feed a unit, with what stands in between; false where something needs whole rows.
@@ -125,6 +128,31 @@ class Finder {
     for (const std::uint32_t u : between) out_.roles[u] = Role::kInside;
     out_.roles[unit] = Role::kRow;
     out_.rows.push_back(unit);
+  }
+
+  // Whether nothing computes with what a unit gives, or with a view of it.
+  [[nodiscard]] bool lost(std::uint32_t unit) const {
+    return std::ranges::all_of(flow_.units[unit].outputs, [&](std::uint32_t v) {
+      return std::ranges::all_of(flow_.values[v].consumers, [&](std::uint32_t u) {
+        return !flow_.units[u].computes && !out_.products[u].known() && lost(u);
+      });
+    });
+  }
+
+  // Of several tensors of one shape the flow may lose one (queries and keys that are turned one after the other): a product whose result
+  // nobody reads, and whose input feeds products divided by columns, is one of these.
+  void find_lost_columns() {
+    std::set<std::uint32_t> inputs;
+    for (std::uint32_t u = 0; u < flow_.units.size(); ++u) {
+      if (out_.roles[u] == Role::kColumn && out_.products[u].input != kNone)
+        inputs.insert(flow_.content(out_.products[u].input));
+    }
+    for (std::uint32_t u = 0; u < flow_.units.size(); ++u) {
+      const Product& p = out_.products[u];
+      if (!p.known() || out_.roles[u] != Role::kWhole || p.input == kNone || !inputs.contains(flow_.content(p.input)))
+        continue;
+      if (lost(u)) out_.roles[u] = Role::kColumn;
+    }
   }
 
   // Samples, heads, queries, keys of scores, or samples, heads, positions, head size of what fused attention is given.
@@ -212,9 +240,23 @@ class Finder {
       std::set<std::uint32_t> between;
       if (!walk_back(p.input, fed_by, between)) continue;
       for (const std::uint32_t u : fed_by) {
-        out_.products[u].key_value = out_.products[u].out == p.in / out_.heads * out_.key_heads;
+        for (const std::uint32_t same : beside(u)) {
+          Product& narrow = out_.products[same];
+          narrow.key_value = narrow.out == p.in / out_.heads * out_.key_heads;
+        }
       }
     }
+  }
+
+  // A product divided by columns, and others of its kind that read the same.
+  [[nodiscard]] std::vector<std::uint32_t> beside(std::uint32_t unit) const {
+    std::vector<std::uint32_t> out{unit};
+    const std::uint32_t input = out_.products[unit].input;
+    for (std::uint32_t u = 0; input != kNone && u < flow_.units.size(); ++u) {
+      const bool column = out_.roles[u] == Role::kColumn && out_.products[u].input != kNone && u != unit;
+      if (column && flow_.content(out_.products[u].input) == flow_.content(input)) out.push_back(u);
+    }
+    return out;
   }
 
   void group_columns() {
