@@ -79,11 +79,11 @@ class StepQuestions(Questions):
     def plan(self, *plans: str, gpus: int | None = None, fabric: str | os.PathLike[str] | None = None,
              collectives: str | os.PathLike[str] | None = None, gpus_per_node: int | None = None, layers: int | None = None,
              global_batch: float | None = None, memory_gb: float | None = None, gpu: str | None = None, usd_per_hour: float | None = None,
-             tokens: float | None = None, measured_ms: float | None = None) -> Plans:
+             tokens: float | None = None, measured_ms: float | None = None, batch: float | None = None) -> Plans:
         """How to train on many GPUs: what `foretrace plan` finds, or these plans as `foretrace scale --plan` predicts them.
 
-        The step is read from its file again. layers: of the real model. global_batch: samples in a step of the job. tokens: when
-        training ends. fabric and collectives as for `scale`.
+        The step is read from its file again. layers: of the real model. global_batch: samples in a step of the job. batch: samples in
+        the traced step, where the trace does not show them. tokens: when training ends. fabric and collectives as for `scale`.
 
         >>> step.plan(gpus=512, fabric="DGX-H100", layers=80, global_batch=1024).best
         >>> step.plan("tp=2,pp=4,dp=8", "tp=8,dp=8", fabric="DGX-H100").to_pandas()
@@ -95,7 +95,7 @@ class StepQuestions(Questions):
         step = self._traced().steps[self._step_index or 0].number
         given = {"gpus": gpus, "fabric": fabric, "collectives": collectives, "gpus-per-node": gpus_per_node, "layers": layers,
                  "global-batch": global_batch, "memory-gb": memory_gb, "gpu": gpu, "usd-per-hour": usd_per_hour, "tokens": tokens,
-                 "measured-ms": measured_ms, "step": step}
+                 "measured-ms": measured_ms, "batch": batch, "step": step}
         options = [text for name, value in given.items() if value is not None for text in (f"--{name}", f"{value}")]
         asked = [text for plan in plans for text in ("--plan", plan)]
         return ask(["scale" if plans else "plan", self._traced().path, *asked, *options])

@@ -18,6 +18,11 @@ def test_a_plan_of_ones_is_the_step(step):
     assert one.ms == pytest.approx(step.unprofiled().ms, rel=0.01)
 
 
+def test_what_the_trace_does_not_show_can_be_said(step):
+    (plan,) = step.plan("dp=2,microbatch=2", fabric="DGX-H100", batch=8, memory_gb=1).plans
+    assert (plan.global_batch, plan.microbatches, plan.fits) == (16, 4, False)
+
+
 def test_given_plans_keep_their_order(step):
     plans = step.plan("tp=2,dp=4", "pp=2,dp=4,microbatches=4", fabric="DGX-H100")
     assert [p.workers for p in plans.plans] == [8, 8]
