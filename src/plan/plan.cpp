@@ -111,7 +111,7 @@ class Reader {
     for (const std::string_view blocks : split(value, '|')) {
       // A stage may hold the embedding or the head alone.
       const std::int64_t n = parse_int64(blocks).value_or(-1);
-      if (n < 0 || n > kMostGpus) return wrong("stages", value, "whole numbers of blocks");
+      if (n < 0 || n > kMostOfOne) return wrong("stages", value, "whole numbers of blocks");
       plan_.stages.push_back(static_cast<int>(n));
     }
     return {};
