@@ -74,7 +74,7 @@ TEST(PlanChanges, TheSearchTriesTheTracesOwnBatch) {
   for (const char* const trace : {"examples/resnet50-h200.json.gz", kFp32}) {
     auto planner = planner_with(step_at(trace), {});
     ASSERT_TRUE(planner) << trace;
-    const plan::PlanReport found = plan::search_plans(*planner, {.gpus = 8}).value().value();
+    const plan::PlanReport found = plan::search_plans(*planner, {.gpus = 8}).value();
     ASSERT_FALSE(found.plans.empty()) << trace;
     EXPECT_GE(*found.plans.front().samples_per_s, *predicted(trace, {}, "dp=8").samples_per_s) << trace;
   }

@@ -424,7 +424,7 @@ TEST(Plan, ATiedEmbeddingIsInTheFirstStageAndInTheLast) {
 
 TEST(Plan, TheSearchGivesPlansOfSoManyGpusBestFirst) {
   plan::Planner planner = planner_of(kGpt2);
-  const plan::PlanReport r = plan::search_plans(planner, {.gpus = 4}).value().value();
+  const plan::PlanReport r = plan::search_plans(planner, {.gpus = 4}).value();
   ASSERT_FALSE(r.plans.empty());
   EXPECT_EQ(r.tried, r.plans.size() + r.declined.size());
   for (std::size_t i = 0; i < r.plans.size(); ++i) {

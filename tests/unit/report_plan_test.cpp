@@ -138,7 +138,7 @@ TEST(PlanReport, PageDrawsPlansAndOfASearchItsSizes) {
   EXPECT_THAT(asked, HasSubstr("The fastest of 2 plans is "));
   EXPECT_THAT(asked, Not(HasSubstr("\"cells\":")));
 
-  const plan::PlanReport found = plan::search_plans(planner, {.gpus = 4}).value().value();
+  const plan::PlanReport found = plan::search_plans(planner, {.gpus = 4}).value();
   EXPECT_EQ(std::count_if(found.plans.begin(), found.plans.end(), [](const auto& p) { return !p.actions.empty(); }), 1);
   const auto pipeline =
       std::find_if(found.plans.begin(), found.plans.end(), [](const auto& p) { return p.plan.pp > 1; });
