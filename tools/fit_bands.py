@@ -86,7 +86,8 @@ def elasticities(prediction: dict) -> dict[str, float]:
 
 
 def residuals_of(program: accuracy.Program, result: accuracy.Result) -> list[tuple[str, str, float]]:
-    if result.declined:
+    # A change that its rows do not support has a width of its own on top ("not validated"): its errors are not those of all others.
+    if result.declined or not result.prediction["validated"]:
         return []
     p = result.prediction
     found: dict[str, float] = {}
@@ -106,7 +107,7 @@ def residuals_of(program: accuracy.Program, result: accuracy.Result) -> list[tup
         found["launches"] = off - explained
     elif not found and pull.get("scaled", 0) >= MOST:
         found["scaled"] = off / pull["scaled"]
-    if len(result.uses) > 1:
+    elif len(result.uses) > 1:  # what the CPU decides is the host's error already
         known = sum(((b["up_ms"] + b["down_ms"]) / 2 / p["ms"]) ** 2 for b in p["band"] if b["family"] != "combined")
         beyond = math.sqrt(max(0.0, off * off - known) / (len(result.uses) - 1))
         found["combined"] = math.copysign(beyond, off)
