@@ -134,7 +134,7 @@ def network(*, fabric: str | None = None, collectives: str | None = None, collec
             was_collectives_tag: str | None = None, was_gpus_per_node: float | None = None) -> str:
     """The ranks of a job on another network, or in other nodes.
 
-    was: the network the job was recorded on, in the same way (default usual)
+    was: the network the job was recorded on, in the same way; default: the one whose times are nearest to the recorded ones
     was_collectives: a file of collectives measured on the network of the recording
     was_collectives_tag: the rows of that file with this tag
     was_gpus_per_node: GPUs that shared a node in the recording; default: the fabric's
