@@ -14,6 +14,7 @@
 #include "foretrace/ranks/job.hpp"
 #include "ranks/missing.hpp"
 #include "whatif/job/absent_ranks.hpp"
+#include "whatif/job/fold.hpp"
 #include "whatif/job/job_models.hpp"
 #include "whatif/model/simulate_model.hpp"
 #include "whatif/predict/predictor.hpp"
@@ -94,6 +95,28 @@ void fill_in(const ranks::Job& job, const whatif::AbsentRanks& absent, JobFigure
       job.missing.size(), job.world_size, ranks::list_of(job.missing), ranks::list_of(filled_in)));
 }
 
+// Which ranks are simulated: all, or of a large job some of each kind, which a note says.
+std::vector<char> folded(const ranks::Job& job, const RanksStep& step, const std::vector<whatif::Meeting>& meetings,
+                         const std::vector<std::int64_t>& only, JobFigures& about) {
+  std::vector<ranks::RankPlace> places = step.kind.places;
+  places.resize(job.ranks.size());
+  std::vector<std::uint32_t> keep;
+  for (std::uint32_t r = 0; r < job.ranks.size(); ++r) {
+    if (std::find(only.begin(), only.end(), job.ranks[r].rank) != only.end()) keep.push_back(r);
+  }
+  std::vector<char> out = whatif::simulated_ranks(places, meetings, keep);
+  std::vector<std::int64_t> simulated;
+  for (std::uint32_t r = 0; r < job.ranks.size(); ++r) {
+    if (out[r] != 0) simulated.push_back(job.ranks[r].rank);
+  }
+  if (simulated.size() < job.ranks.size()) {
+    about.notes.push_back(
+        fmt::format("of {} ranks {} are simulated ({}): the typical and the slowest of those that do the same work",
+                    job.ranks.size(), simulated.size(), ranks::list_of(simulated)));
+  }
+  return out;
+}
+
 Status check_only(const std::vector<std::int64_t>& only, const std::vector<std::int64_t>& numbers) {
   for (const std::int64_t rank : only) {
     if (std::find(numbers.begin(), numbers.end(), rank) == numbers.end()) {
@@ -124,9 +147,11 @@ Result<Baseline> make_baseline(const ranks::Job& job, std::optional<std::int64_t
       job.ranks.size() > 1 ? whatif::absent_ranks(job, step.matching, step.kind)
                            : whatif::AbsentRanks{{}, {job.ranks.size(), std::unordered_map<std::uint32_t, Ns>{}}};
   fill_in(job, absent, about);
+  const std::vector<char> simulate = folded(job, step, ties->meetings, only, about);
   std::vector<StepFigures> figures;
   Ranks ranks;
   for (std::uint32_t r = 0; r < job.ranks.size(); ++r) {
+    if (simulate[r] == 0) continue;
     if (chosen.step[r] == ranks::CommonStep::kNone) {
       about.missing.push_back(job.ranks[r].rank);
       continue;
