@@ -7,6 +7,7 @@
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/sharding/experts.hpp"
 #include "whatif/sharding/group.hpp"
+#include "whatif/sharding/pass_rows.hpp"
 
 namespace foretrace::whatif {
 namespace {
@@ -17,31 +18,19 @@ using hardware::Collective;
 class Exchanges {
  public:
   Exchanges(const Model& m, Group& group, const std::vector<Row>& rows, const ExpertDivision& d)
-      : m_(m), group_(group), d_(d), forward_(d.flow.units.size()), backward_(d.flow.units.size()) {
-    for (const Row& row : rows) {
-      const std::uint32_t e = m.works[row.work].op_event;
-      const std::uint32_t unit = d.unit_of(e);
-      if (unit != kNone) (d.flow.unit_of(e) != kNone ? forward_ : backward_)[unit].push_back(&row);
-    }
-  }
+      : m_(m), group_(group), d_(d), rows_(m, rows, d) {}
 
   void add() {
     for (const ExpertLayer& layer : d_.experts.layers) {
-      std::vector<const Row*> ahead, back;
-      for (const std::uint32_t u : layer.first) {
-        ahead.insert(ahead.end(), forward_[u].begin(), forward_[u].end());
-        back.insert(back.end(), backward_[u].begin(), backward_[u].end());
-      }
-      const auto earlier = [](const Row* a, const Row* b) { return a->begin < b->begin; };
-      std::stable_sort(ahead.begin(), ahead.end(), earlier);
-      std::stable_sort(back.begin(), back.end(), earlier);
       const Product& in = d_.experts.products[layer.first.front()];
       const Product& out = d_.experts.products[layer.last];
-      const std::int64_t bytes = written(layer.last);
-      move(ahead, false, {in, in.in, in.input_bytes, false, true}, "expert parallel: dispatch");
-      move(forward_[layer.last], true, {out, out.out, bytes, true, false}, "expert parallel: combine");
-      move(backward_[layer.last], false, {out, out.out, bytes, false, true}, "expert parallel: gradient of combine");
-      move(back, true, {in, in.in, in.input_bytes, true, false}, "expert parallel: gradient of dispatch");
+      const std::int64_t bytes = rows_.written(layer.last);
+      move(rows_.forward(layer.first), false, {in, in.in, in.input_bytes, false, true}, "expert parallel: dispatch");
+      move(rows_.forward(layer.last), true, {out, out.out, bytes, true, false}, "expert parallel: combine");
+      move(rows_.backward(layer.last), false, {out, out.out, bytes, false, true},
+           "expert parallel: gradient of combine");
+      move(rows_.backward(layer.first), true, {in, in.in, in.input_bytes, true, false},
+           "expert parallel: gradient of dispatch");
     }
   }
 
@@ -53,18 +42,13 @@ class Exchanges {
   };
 
   // In front of the first of some rows or behind the last, as often as they run.
-  void move(const std::vector<const Row*>& rows, bool last, const Tokens& t, const char* name) {
-    if (rows.empty()) return;
-    const Row& row = last ? *rows.back() : *rows.front();
-    const auto runs = static_cast<std::size_t>(times_run(m_, row));
-    const std::size_t run = std::max<std::size_t>(1, row.tasks.size() / runs);
+  void move(const PassRows::Rows& rows, bool last, const Tokens& t, const char* name) {
     const double elements = static_cast<double>(t.product.experts * t.product.rows * t.columns) * d_.samples * d_.load;
     std::optional<work::Work> copy;
     if (d_.experts.count > d_.size) {  // one expert has its tokens in order
       copy = work::relayout_work(std::llround(elements), t.bytes == 2 ? work::Dtype::kBf16 : work::Dtype::kFp32);
     }
-    for (std::size_t i = 0; i + run <= row.tasks.size(); i += run) {
-      const std::uint32_t task = row.tasks[last ? i + run - 1 : i];
+    for (const std::uint32_t task : rows_.tasks(rows, last)) {
       const Place at = last ? place_behind(m_.graph, task) : place_before(m_.graph, task);
       group_.meet({.from = at,
                    .at = at,
@@ -77,19 +61,10 @@ class Exchanges {
     }
   }
 
-  // Bytes of a number that a product writes.
-  [[nodiscard]] std::int64_t written(std::uint32_t unit) const {
-    for (const Row* row : forward_[unit]) {
-      const work::Work& w = m_.works[row->work];
-      if (is_product(w)) return work::is_half(w.out_dtype) ? 2 : 4;
-    }
-    return 4;
-  }
-
   const Model& m_;
   Group& group_;
   const ExpertDivision& d_;
-  std::vector<std::vector<const Row*>> forward_, backward_;  // by unit
+  PassRows rows_;
 };
 
 Status apply_ep(Model& m, Draft& draft, const Parameters& p) {

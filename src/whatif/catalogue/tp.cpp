@@ -5,6 +5,7 @@
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/sharding/divide.hpp"
 #include "whatif/sharding/group.hpp"
+#include "whatif/sharding/pass_rows.hpp"
 
 namespace foretrace::whatif {
 namespace {
@@ -33,14 +34,7 @@ Status check_sizes(const DividedProducts& found, std::int64_t size, bool replica
 class Exchanges {
  public:
   Exchanges(Model& m, Group& group, const std::vector<Row>& rows, const Division& d, bool async)
-      : m_(m), group_(group), d_(d), async_(async), forward_(d.flow.units.size()), backward_(d.flow.units.size()) {
-    for (const Row& row : rows) {
-      const std::uint32_t e = m.works[row.work].op_event;
-      const std::uint32_t unit = d.unit_of(e);
-      if (unit == kNone) continue;
-      (d.flow.unit_of(e) != kNone ? forward_ : backward_)[unit].push_back(&row);
-    }
-  }
+      : m_(m), group_(group), d_(d), async_(async), rows_(m, rows, d) {}
 
   void add() {
     for (const std::uint32_t u : d_.products.rows) row_product(u);
@@ -52,27 +46,16 @@ class Exchanges {
   }
 
  private:
-  using Rows = std::vector<const Row*>;
-
-  // The first or last task of each run of some rows.
-  [[nodiscard]] std::vector<std::uint32_t> tasks(const Rows& rows, bool last) const {
-    if (rows.empty()) return {};
-    const Row& row = last ? *rows.back() : *rows.front();
-    const auto runs = static_cast<std::size_t>(times_run(m_, row));
-    const std::size_t run = std::max<std::size_t>(1, row.tasks.size() / runs);
-    std::vector<std::uint32_t> out;
-    for (std::size_t i = 0; i + run <= row.tasks.size(); i += run) out.push_back(row.tasks[last ? i + run - 1 : i]);
-    return out;
-  }
+  using Rows = PassRows::Rows;
 
   void meet(const Place& at, Collective kind, double bytes, std::uint32_t task, const std::string& name) {
     group_.meet({at, at, kind, bytes, m_.graph.phase[task], name});
   }
   void behind(const Rows& rows, Collective kind, double bytes, const std::string& name) {
-    for (const std::uint32_t t : tasks(rows, true)) meet(place_behind(m_.graph, t), kind, bytes, t, name);
+    for (const std::uint32_t t : rows_.tasks(rows, true)) meet(place_behind(m_.graph, t), kind, bytes, t, name);
   }
   void before(const Rows& rows, Collective kind, double bytes, const std::string& name) {
-    for (const std::uint32_t t : tasks(rows, false)) meet(place_before(m_.graph, t), kind, bytes, t, name);
+    for (const std::uint32_t t : rows_.tasks(rows, false)) meet(place_before(m_.graph, t), kind, bytes, t, name);
   }
 
   // Positions that a product works on: the trace's, as earlier changes left them.
@@ -80,33 +63,17 @@ class Exchanges {
     return static_cast<double>(p.experts * p.rows) * m_.pass_samples;
   }
 
-  // Bytes of an element of what a product writes.
-  [[nodiscard]] double written(std::uint32_t unit) const {
-    for (const Row* row : forward_[unit]) {
-      const work::Work& w = m_.works[row->work];
-      if (is_product(w)) return work::is_half(w.out_dtype) ? 2 : 4;
-    }
-    return 4;
-  }
-
   void row_product(std::uint32_t u) {
     const Product& p = d_.products.products[u];
-    const double bytes = positions(p) * static_cast<double>(p.out) * written(u);
-    behind(forward_[u], d_.sequence ? Collective::kReduceScatter : Collective::kAllReduce, bytes,
+    const double bytes = positions(p) * static_cast<double>(p.out) * static_cast<double>(rows_.written(u));
+    behind(rows_.forward(u), d_.sequence ? Collective::kReduceScatter : Collective::kAllReduce, bytes,
            "tensor parallel: sum of a row product");
-    if (d_.sequence) before(backward_[u], Collective::kAllGather, bytes, "tensor parallel: gradient of all positions");
+    if (d_.sequence)
+      before(rows_.backward(u), Collective::kAllGather, bytes, "tensor parallel: gradient of all positions");
   }
 
   void column_products(const std::vector<std::uint32_t>& units) {
-    Rows ahead;
-    Rows back;
-    for (const std::uint32_t u : units) {
-      ahead.insert(ahead.end(), forward_[u].begin(), forward_[u].end());
-      back.insert(back.end(), backward_[u].begin(), backward_[u].end());
-    }
-    const auto earlier = [](const Row* a, const Row* b) { return a->begin < b->begin; };
-    std::stable_sort(ahead.begin(), ahead.end(), earlier);
-    std::stable_sort(back.begin(), back.end(), earlier);
+    const Rows ahead = rows_.forward(units), back = rows_.backward(units);
     const Product& p = d_.products.products[units.front()];
     const double bytes = positions(p) * static_cast<double>(p.in) * static_cast<double>(p.input_bytes);
     if (d_.sequence) {
@@ -120,8 +87,8 @@ class Exchanges {
   void reduce_input_gradient(const Product& p, const Rows& back, Collective kind, double bytes) {
     constexpr const char* kName = "tensor parallel: sum of the input's gradient";
     const std::uint32_t made = p.input == kNone ? kNone : d_.flow.values[d_.flow.content(p.input)].producer;
-    const Rows& next = made == kNone ? back : backward_[made];
-    const std::vector<std::uint32_t> waiting = made == kNone ? std::vector<std::uint32_t>{} : tasks(next, false);
+    const Rows& next = made == kNone ? back : rows_.backward(made);
+    const std::vector<std::uint32_t> waiting = made == kNone ? std::vector<std::uint32_t>{} : rows_.tasks(next, false);
     if (waiting.empty()) return behind(back, kind, bytes, kName);
     const std::vector<std::uint32_t> begun = async_ ? input_gradients(back) : std::vector<std::uint32_t>{};
     for (std::size_t i = 0; i < waiting.size(); ++i) {
@@ -139,12 +106,12 @@ class Exchanges {
       const auto* g = std::get_if<work::Gemm>(&m_.works[row->work].kind);
       if (g != nullptr && !g->weight_grad) products.push_back(row);
     }
-    return tasks(products, true);
+    return rows_.tasks(products, true);
   }
 
   void sum_behind(std::uint32_t unit, double columns) {
     const double rows = positions(d_.products.products[d_.products.head]);
-    behind(forward_[unit], d_.sequence ? Collective::kReduceScatter : Collective::kAllReduce, rows * columns * 4,
+    behind(rows_.forward(unit), d_.sequence ? Collective::kReduceScatter : Collective::kAllReduce, rows * columns * 4,
            "tensor parallel: sum of the lookups");
   }
 
@@ -152,14 +119,15 @@ class Exchanges {
   void loss() {
     const double bytes = positions(d_.products.products[d_.products.head]) * 4;
     for (int i = 0; i < 3; ++i)
-      behind(forward_[d_.products.loss], Collective::kAllReduce, bytes, "tensor parallel: the loss of divided logits");
+      behind(rows_.forward(d_.products.loss), Collective::kAllReduce, bytes,
+             "tensor parallel: the loss of divided logits");
   }
 
   Model& m_;
   Group& group_;
   const Division& d_;
   bool async_;
-  std::vector<Rows> forward_, backward_;  // by unit
+  PassRows rows_;
 };
 
 Status apply_tp(Model& m, Draft& draft, const Parameters& p) {
