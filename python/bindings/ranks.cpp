@@ -9,6 +9,7 @@
 
 #include "answers.hpp"
 #include "bindings.hpp"
+#include "compare_options.hpp"
 #include "foretrace/compare/compare.hpp"
 #include "foretrace/overview/overview.hpp"
 #include "foretrace/ranks/job.hpp"
@@ -141,12 +142,7 @@ nb::tuple page_of(const LoadedJob& j, std::optional<std::int64_t> step, std::opt
 nb::tuple compare_jobs(const LoadedJob& before, const LoadedJob& after, std::optional<std::int64_t> step,
                        std::optional<double> before_ms, std::optional<double> after_ms, std::optional<double> gate,
                        const std::vector<std::string>& whatifs, std::size_t width) {
-  compare::Options options;
-  options.step = step;
-  options.before_ms = before_ms;
-  options.after_ms = after_ms;
-  options.gate_pct = gate;
-  options.whatif = value_or_raise(analysis::parse_uses(whatifs));
+  const compare::Options options = compare_options(step, before_ms, after_ms, gate, whatifs);
   auto compared = [&]() -> Result<compare::JobComparison> {
     nb::gil_scoped_release unlocked;
     for (const LoadedJob* side : {&before, &after}) {

@@ -7,6 +7,7 @@
 
 #include "answers.hpp"
 #include "bindings.hpp"
+#include "compare_options.hpp"
 #include "foretrace/analysis/doctor.hpp"
 #include "foretrace/analysis/replay.hpp"
 #include "foretrace/analysis/summary.hpp"
@@ -51,12 +52,7 @@ nb::tuple compare_sides(const std::vector<const LoadedTrace*>& before, const std
                         std::optional<std::int64_t> step, std::optional<double> before_ms,
                         std::optional<double> after_ms, std::optional<double> gate,
                         const std::vector<std::string>& whatifs, std::size_t width) {
-  compare::Options options;
-  options.step = step;
-  options.before_ms = before_ms;
-  options.after_ms = after_ms;
-  options.gate_pct = gate;
-  options.whatif = value_or_raise(analysis::parse_uses(whatifs));
+  const compare::Options options = compare_options(step, before_ms, after_ms, gate, whatifs);
   auto compared = [&] {
     nb::gil_scoped_release unlocked;
     return compare::compare(traces_of(before), traces_of(after), options);

@@ -116,43 +116,6 @@ Parameter servers_parameter() {
   return count("servers", "parameter servers on machines of their own; 0: one next to each worker", "0", -1);
 }
 
-std::vector<Parameter> sharded_parameters() {
-  const auto choice = [](std::string name, std::string about, std::string otherwise, std::vector<std::string> choices) {
-    Parameter p = text(std::move(name), std::move(about), std::move(otherwise));
-    p.choices = std::move(choices);
-    return p;
-  };
-  return {
-      choice("version", "2: fully_shard; 1: FullyShardedDataParallel, with flat parameters", "2", {"2", "1"}),
-      choice("param_dtype",
-             "the type that parameters are gathered in and computed with, without autocast; default: as they are",
-             "as_is", {"as_is", "bf16", "fp16", "fp32"}),
-      choice("reduce_dtype", "the type that gradients are reduced in; default: that of the parameters", "as_is",
-             {"as_is", "bf16", "fp16", "fp32"}),
-      choice("reshard", "0: gathered parameters stay until backward (reshard_after_forward=False)", "1", {"1", "0"}),
-      count("prefetch", "units gathered ahead of their use; default: one, in backward", "0", -1),
-      count("shard", "GPUs that divide one copy of the model; the others hold replicas (HSDP); default: all", "0", -1),
-      choice("cpu_offload", "1: shards and their update live on the host", "0", {"0", "1"})};
-}
-
-std::string sharded_code(const Parameters& p, bool /*training*/) {
-  if (p.text("version") == "1") return "model = FullyShardedDataParallel(model, auto_wrap_policy=…)";
-  const auto type = [](const std::string& t) {
-    return t == "bf16" ? "torch.bfloat16" : t == "fp16" ? "torch.float16" : "torch.float32";
-  };
-  std::string policy;
-  for (const char* const name : {"param_dtype", "reduce_dtype"}) {
-    if (p.text(name) == "as_is") continue;
-    policy += fmt::format("{}{}={}", policy.empty() ? "" : ", ", name, type(p.text(name)));
-  }
-  std::string more;
-  if (!policy.empty()) more += fmt::format(", mp_policy=MixedPrecisionPolicy({})", policy);
-  if (p.text("reshard") == "0") more += ", reshard_after_forward=False";
-  if (p.number("shard") > 0) more += ", mesh=init_device_mesh(\"cuda\", (replicas, shard))";
-  if (p.text("cpu_offload") == "1") more += ", offload_policy=CPUOffloadPolicy()";
-  return more.empty() ? std::string() : fmt::format("for block in model.layers: fully_shard(block{})", more);
-}
-
 Parameter slice_mb_parameter(std::string about, std::string otherwise) {
   return number("slice_mb", std::move(about), std::move(otherwise), -1);
 }
@@ -218,11 +181,66 @@ std::string same_workers(const StepFacts& has, const Parameters& p) {
   return fmt::format("over {} workers (workers=… asks for another number)", has.workers);
 }
 
+namespace {
+
+// version, param_dtype, reduce_dtype, reshard, prefetch, shard, cpu_offload.
+std::vector<Parameter> sharded_parameters() {
+  const auto choice = [](std::string name, std::string about, std::string otherwise, std::vector<std::string> choices) {
+    Parameter p = text(std::move(name), std::move(about), std::move(otherwise));
+    p.choices = std::move(choices);
+    return p;
+  };
+  return {
+      choice("version", "2: fully_shard; 1: FullyShardedDataParallel, with flat parameters", "2", {"2", "1"}),
+      choice("param_dtype",
+             "the type that parameters are gathered in and computed with, without autocast; default: as they are",
+             "as_is", {"as_is", "bf16", "fp16", "fp32"}),
+      choice("reduce_dtype", "the type that gradients are reduced in; default: that of the parameters", "as_is",
+             {"as_is", "bf16", "fp16", "fp32"}),
+      choice("reshard", "0: gathered parameters stay until backward (reshard_after_forward=False)", "1", {"1", "0"}),
+      count("prefetch", "units gathered ahead of their use; default: one, in backward", "0", -1),
+      count("shard", "GPUs that divide one copy of the model; the others hold replicas (HSDP); default: all", "0", -1),
+      choice("cpu_offload", "1: shards and their update live on the host", "0", {"0", "1"})};
+}
+
+std::string sharded_code(const Parameters& p, bool /*training*/) {
+  if (p.text("version") == "1") return "model = FullyShardedDataParallel(model, auto_wrap_policy=…)";
+  const auto type = [](const std::string& t) {
+    return t == "bf16" ? "torch.bfloat16" : t == "fp16" ? "torch.float16" : "torch.float32";
+  };
+  std::string policy;
+  for (const char* const name : {"param_dtype", "reduce_dtype"}) {
+    if (p.text(name) == "as_is") continue;
+    policy += fmt::format("{}{}={}", policy.empty() ? "" : ", ", name, type(p.text(name)));
+  }
+  std::string more;
+  if (!policy.empty()) more += fmt::format(", mp_policy=MixedPrecisionPolicy({})", policy);
+  if (p.text("reshard") == "0") more += ", reshard_after_forward=False";
+  if (p.number("shard") > 0) more += ", mesh=init_device_mesh(\"cuda\", (replicas, shard))";
+  if (p.text("cpu_offload") == "1") more += ", offload_policy=CPUOffloadPolicy()";
+  return more.empty() ? std::string() : fmt::format("for block in model.layers: fully_shard(block{})", more);
+}
+
 std::string already_sharded(const Model& model, const Parameters& p) {
   const std::shared_ptr<const StepFacts> has = step_facts(model);
   if (has->workers < 2 || !has->sharded) return {};
   const std::string how = same_workers(*has, p);
   return how.empty() ? "" : "the step already runs sharded " + how;
+}
+
+}  // namespace
+
+WhatIf sharded_whatif(std::string name, std::string about, std::string source) {
+  return scheme_whatif({.name = std::move(name),
+                        .about = std::move(about),
+                        .parameters = sharded_parameters(),
+                        .assumes = "every repeated block is a unit of its own",
+                        .source = std::move(source),
+                        .code = "for block in model.layers: fully_shard(block)",
+                        .jax_code = "jax.device_put(params, NamedSharding(mesh, P(\"data\")))  # and the batch",
+                        .code_for = sharded_code,
+                        .validated = true,
+                        .already = already_sharded});
 }
 
 }  // namespace foretrace::whatif

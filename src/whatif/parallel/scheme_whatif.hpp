@@ -15,10 +15,6 @@ std::vector<Parameter> cluster_parameters();
 /// Those of single schemes.
 Parameter bucket_mb_parameter();
 Parameter servers_parameter();
-/// Of schemes that divide parameters: version, param_dtype, reduce_dtype, reshard, prefetch, shard, cpu_offload.
-std::vector<Parameter> sharded_parameters();
-/// WhatIf::code_for of schemes that shard parameters.
-std::string sharded_code(const Parameters& parameters, bool training);
 
 Parameter slice_mb_parameter(std::string about, std::string otherwise);
 
@@ -36,7 +32,7 @@ WhatIf scheme_whatif(WhatIf described);
 /// "over 8 workers …" of a job that has as many as are asked for, or no other number is: without one it is the job as it is.
 /// Empty where the parameters ask for something else.
 std::string same_workers(const StepFacts& has, const Parameters& parameters);
-/// WhatIf::already of schemes that shard parameters.
-std::string already_sharded(const Model& model, const Parameters& parameters);
+/// The scheme that shards parameters, under one of its names.
+WhatIf sharded_whatif(std::string name, std::string about, std::string source);
 
 }  // namespace foretrace::whatif
