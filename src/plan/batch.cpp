@@ -10,6 +10,9 @@ namespace {
 
 constexpr double kMostMicrobatches = 1e6;  // a guard against typing errors
 
+// "1 sample", "4 samples", "0.5 samples"
+std::string samples_of(double n) { return fmt::format("{:g} sample{}", n, n == 1 ? "" : "s"); }
+
 bool whole(double x) { return std::abs(x - std::round(x)) < 1e-6; }
 
 }  // namespace
@@ -24,22 +27,22 @@ Result<Batch> batch_of(const Plan& p, std::optional<double> global, std::optiona
   if (p.microbatch && p.microbatches) b.replica = *p.microbatch * *p.microbatches / *traced;
   const double samples = b.replica * traced.value_or(1);
   if (global && whole(*traced) && whole(*global) && !whole(samples)) {
-    return declined(fmt::format("{:g} samples of the job do not divide over {} replicas", *global, p.dp));
+    return declined(fmt::format("{} of the job cannot be divided over {} replicas", samples_of(*global), p.dp));
   }
   if (p.microbatches) {
     b.microbatches = *p.microbatches;
   } else if (p.microbatch) {
     const double n = samples / *p.microbatch;
     if (*p.microbatch < 1 - 1e-6 && whole(*traced)) {
-      return declined(fmt::format("a micro-batch of {:g} samples is less than one sample", *p.microbatch));
+      return declined(fmt::format("a micro-batch of {} is less than one sample", samples_of(*p.microbatch)));
     }
     if (n > kMostMicrobatches) {
       return declined(
           fmt::format("{:g} micro-batches of a replica are more than the limit of {:g}", n, kMostMicrobatches));
     }
     if (n < 1 - 1e-6 || !whole(n)) {
-      return declined(fmt::format("a replica's {:g} samples are no whole number of micro-batches of {:g} samples",
-                                  samples, *p.microbatch));
+      return declined(fmt::format("micro-batches of {} do not divide a replica's {}", samples_of(*p.microbatch),
+                                  samples_of(samples)));
     }
     b.microbatches = static_cast<int>(std::lround(n));
   } else if (p.pp > 1) {
@@ -49,7 +52,7 @@ Result<Batch> batch_of(const Plan& p, std::optional<double> global, std::optiona
   }
   b.share = b.replica / b.microbatches;
   if (traced && b.share * *traced < 1 - 1e-6) {
-    return declined(b.microbatches == 1 ? fmt::format("a replica has {:g} samples: less than one", samples)
+    return declined(b.microbatches == 1 ? fmt::format("a replica has {}: less than one", samples_of(samples))
                                         : fmt::format("{} micro-batches of a replica's {:g} samples: less than one "
                                                       "sample each",
                                                       b.microbatches, samples));

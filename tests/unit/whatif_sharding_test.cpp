@@ -20,6 +20,17 @@ TEST(TensorParallel, OneGpuIsTheStep) {
   EXPECT_EQ(one.peak_bytes, base.peak_bytes);
 }
 
+TEST(TensorParallel, AStackOfMoreGpusThanThereAreIsDeclined) {
+  const whatif::Prediction most = predicted(kGpt2, {"tp:size=4,fabric=DGX-H100", "ddp:workers=4096,fabric=NDR"});
+  EXPECT_EQ(most.declined, "");
+  EXPECT_EQ(most.workers, 16384);
+  EXPECT_EQ(most.replicas, 4096);
+  for (const char* const next : {"ddp:workers=8192,fabric=NDR", "fsdp:workers=16384,fabric=NDR"}) {
+    const whatif::Prediction p = predicted(kGpt2, {"tp:size=4,fabric=DGX-H100", next});
+    EXPECT_THAT(p.declined, HasSubstr("more than the limit of 16384")) << next;
+  }
+}
+
 TEST(TensorParallel, EveryBlockReducesTwiceInEachPass) {
   const whatif::Prediction p = predicted(kGpt2, {"tp:size=2,vocab=replicated,fabric=DGX-H100"});
   ASSERT_EQ(p.declined, "");

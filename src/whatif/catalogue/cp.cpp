@@ -5,6 +5,7 @@
 #include <set>
 
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/gpus.hpp"
 #include "whatif/rewrite/rows.hpp"
 #include "whatif/rewrite/sequence_length.hpp"
 #include "whatif/sharding/group.hpp"
@@ -172,8 +173,7 @@ Status apply_cp(Model& m, Draft& draft, const Parameters& p) {
   FORETRACE_TRY_VOID(
       change_length(m, draft, shapes, share, kind == "ulysses" ? KeysSeen::kFewerHeads : KeysSeen::kAll));
   m.pass_samples *= share;
-  m.workers *= static_cast<int>(size);
-  return {};
+  return multiply_gpus(m, size, Batches::kShared);
 }
 
 std::vector<Parameter> parameters() {

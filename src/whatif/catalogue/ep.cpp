@@ -5,6 +5,7 @@
 #include <set>
 
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/gpus.hpp"
 #include "whatif/sharding/experts.hpp"
 #include "whatif/sharding/group.hpp"
 #include "whatif/sharding/pass_rows.hpp"
@@ -101,9 +102,7 @@ Status apply_ep(Model& m, Draft& draft, const Parameters& p) {
   if (imbalance != 1)
     m.not_modelled.push_back(fmt::format(
         "how tokens spread over experts: the fullest GPU is taken to have {:g} times the mean, as asked", imbalance));
-  m.workers *= static_cast<int>(size);
-  m.replicas *= static_cast<int>(size);
-  return {};
+  return multiply_gpus(m, size, Batches::kOwn);
 }
 
 std::vector<Parameter> parameters() {

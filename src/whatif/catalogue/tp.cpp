@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/gpus.hpp"
 #include "whatif/sharding/divide.hpp"
 #include "whatif/sharding/group.hpp"
 #include "whatif/sharding/pass_rows.hpp"
@@ -150,8 +151,7 @@ Status apply_tp(Model& m, Draft& draft, const Parameters& p) {
   group->finish();
   divide_rows(m, draft, rows, division);
   divide_state(m, draft, rows, division);
-  m.workers *= static_cast<int>(size);
-  return {};
+  return multiply_gpus(m, size, Batches::kShared);
 }
 
 std::vector<Parameter> parameters() {

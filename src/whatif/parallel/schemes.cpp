@@ -10,6 +10,7 @@
 #include "base/suggest.hpp"
 #include "hardware/collective.hpp"
 #include "hardware/figures.hpp"
+#include "whatif/model/gpus.hpp"
 #include "whatif/parallel/builder.hpp"
 #include "whatif/parallel/gradients.hpp"
 #include "whatif/parallel/in_step.hpp"
@@ -127,8 +128,7 @@ Status apply_parallelism(Model& model, Draft& draft, const Parallelism& how, con
   run_in_step(model, draft, cluster.workers);
   Builder builder(model, draft, gradients, how, cluster);
   FORETRACE_TRY_VOID(entry->apply(builder));
-  model.workers *= cluster.workers;
-  model.replicas *= cluster.workers;
+  FORETRACE_TRY_VOID(multiply_gpus(model, cluster.workers, Batches::kOwn));
   model.buckets = plan_of(gradients, how).size();
   if (!gradients.guessed.empty()) model.not_modelled.push_back(gradients.guessed);
   if (how.slow_worker == 1) model.not_modelled.emplace_back("workers that differ by more than a GPU's typical spread");
