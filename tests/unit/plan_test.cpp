@@ -319,7 +319,7 @@ TEST(Plan, WhatDoesNotGoWithTheModelIsDeclined) {
   EXPECT_THAT(why("microbatches=1000"), HasSubstr("less than one sample"));
   EXPECT_THAT(why("microbatch=1e-9"), HasSubstr("micro-batch of 1e-09 samples is less than one"));
   EXPECT_THAT(why("dp=3,global-batch=32"), HasSubstr("32 samples of the job cannot be divided over 3 replicas"));
-  EXPECT_THAT(why("dp=64,global-batch=32"), HasSubstr("do not divide over 64"));
+  EXPECT_THAT(why("dp=64,global-batch=32"), HasSubstr("cannot be divided over 64 replicas"));
 }
 
 // A network without any cost.
