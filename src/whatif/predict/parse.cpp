@@ -64,6 +64,8 @@ Result<const WhatIf*> find_whatif(std::string_view name) {
   for (const WhatIf* w : all) names.push_back(w->name);
   std::string hint = "`foretrace list whatifs` shows all";
   if (const auto near = closest_match(name, names)) hint = fmt::format("did you mean '{}'? {}", *near, hint);
+  // Stages on several GPUs are no change of one GPU's step.
+  if (name == "pp") hint = "a pipeline is a plan: `foretrace scale TRACE --plan pp=4,microbatches=8 --fabric NAME`";
   return fail(ErrorCode::kUsage, fmt::format("there is no what-if named '{}'", name), std::move(hint));
 }
 
