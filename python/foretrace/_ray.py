@@ -22,6 +22,7 @@ Outcome = tuple[str, int, "int | None", float, "int | None"]
 Evaluate = Callable[[list[str]], list[Outcome]]
 # Of one worker during one batch: more is no accident.
 MOST_LOSSES = 5
+LONGEST_START_S = 120.0
 Packed = tuple[bytes, "tuple[int, str, str, int, str] | None"]
 
 
@@ -51,6 +52,9 @@ class Worker:
         for name, source in plugins:
             _plugin.load_for_command_line(local_copy(name, source))
         self._step = _core.StrategyStep(local_copy(path, content), step, measured_ms)
+
+    def ready(self) -> None:
+        """Answers once the step is there."""
 
     def evaluate(self, strategies: list[str]) -> list[Outcome]:
         return self._step.evaluate(strategies)
@@ -136,10 +140,13 @@ class Cluster:
         plugins = self._read_plugins()
         remote = ray.remote(num_cpus=1)(Worker)
 
-        def start() -> Any:
-            return remote.remote(path, content, step, measured_ms, plugins)
+        def start(count: int) -> list[Any]:
+            # What is asked of an actor that dies as it starts may stay unanswered: nothing is asked before it has started.
+            started = [remote.remote(path, content, step, measured_ms, plugins) for _ in range(count)]
+            ray.wait([worker.ready.remote() for worker in started], num_returns=count, timeout=LONGEST_START_S)
+            return started
 
-        workers = [start() for _ in range(self._count)]
+        workers = start(self._count)
 
         def evaluate(strategies: list[str]) -> list[Outcome]:
             parts = [strategies[i :: len(workers)] for i in range(len(workers))]
@@ -158,7 +165,7 @@ class Cluster:
                     if losses > len(workers) * MOST_LOSSES:
                         raise Error(f"workers of the Ray cluster die as they start: {error}",
                                     message="workers of the Ray cluster die as they start", code="declined") from error
-                    workers[i] = start()
+                    [workers[i]] = start(1)
                     asked[i] = workers[i].evaluate.remote(parts[i])
             return outcomes
 
