@@ -1,10 +1,10 @@
 """Kernels alone and beside collectives, from the profiler: grids, channels, times. Started by torchrun (run.py).
 
-usage: -m tools.measure.parallel.contention OUT LABEL [--one-computes] [--short]
+usage: -m tools.measure.parallel.contention OUT LABEL [--one-computes] [--short] [--collectives]
 
 For every kernel (products of several grids in BF16, TF32 and FP32, attention, streaming kernels) and every collective: the kernel alone on all
 ranks, on the first rank only, and on all ranks while collectives run one after another on another stream. A kernel counts as beside when it
-lies between the begin of the first collective and the end of the last. Rows go to OUT/contention.r<rank>.jsonl.
+lies between the begin of the first collective and the end of the last. Rows go to OUT/contention.r<rank>.jsonl. --collectives: only those, alone.
 """
 
 from __future__ import annotations
@@ -237,16 +237,11 @@ def table(session: Session, out: Path, label: str) -> None:
                 keep(out / "collectives.jsonl", row | about(session.device))
 
 
-def main() -> None:
-    out, label = Path(sys.argv[1]), sys.argv[2]
-    short, one = "--short" in sys.argv, "--one-computes" in sys.argv
-    out.mkdir(parents=True, exist_ok=True)
-    device = begin()
+def pairs(session: Session, out: Path, label: str, short: bool) -> None:
     began = time.perf_counter()
-    session = Session(device, not one or dist.get_rank() == 0)
     from torch.profiler import ProfilerActivity, profile
 
-    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if session.device.type == "cuda" else [])
     with profile(activities=activities) as p:
         what = record_pairs(session, short)
     file = out / f"contention.{label}.r{dist.get_rank()}.json"
@@ -254,9 +249,19 @@ def main() -> None:
     parts = parts_of(json.loads(file.read_bytes()))
     file.unlink()
     for mark, row in what.items():
-        keep(out / f"contention.r{dist.get_rank()}.jsonl", {"label": label, "mark": mark} | row | about(device) | summary(parts.get(mark, [])))
+        keep(out / f"contention.r{dist.get_rank()}.jsonl", {"label": label, "mark": mark} | row | about(session.device) | summary(parts.get(mark, [])))
     if dist.get_rank() == 0:
         print(f"ROW contention {label}: {len(what)} marks, {sum(map(len, parts.values()))} kernels, {time.perf_counter() - began:.1f} s", flush=True)
+
+
+def main() -> None:
+    out, label = Path(sys.argv[1]), sys.argv[2]
+    short, one = "--short" in sys.argv, "--one-computes" in sys.argv
+    out.mkdir(parents=True, exist_ok=True)
+    device = begin()
+    session = Session(device, not one or dist.get_rank() == 0)
+    if "--collectives" not in sys.argv:
+        pairs(session, out, label, short)
     table(session, out, label)
     dist.barrier()
     dist.destroy_process_group()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import gzip
+import os
 import statistics
 import sys
 import time
@@ -15,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from .cases import Built, build
-from .ranks import about, begin, keep, settle
+from .ranks import about, begin, keep, settle, tag
 
 WARM_UP, MOST, FEWEST, SECONDS = 6, 24, 8, 1.8  # steps that are not timed; steps that are, and for how long
 
@@ -71,11 +72,13 @@ def recorded(built: Built, device: torch.device, file: Path) -> list[float]:
 
 def measure(out: Path, model: str, name: str, record: bool, device: torch.device) -> dict[str, Any]:
     built = build(model, name, device)
-    row = {"tag": "inside", "model": model, "case": name, "bs": built.batch, "seq": built.length, "params": built.parameters}
+    slow = os.environ.get("SLOW")
+    said = f"{name}/slow{slow}" if slow else name
+    row = {"tag": tag(), "model": model, "case": said, "bs": built.batch, "seq": built.length, "params": built.parameters}
     row |= about(device) | timed(built, device)
     settle(device)
     if record:
-        file = out / f"{model}.inside.{name.replace('/', '-')}.w{row['world']}.r{row['rank']}.json"
+        file = out / f"{model}.{tag()}.{said.replace('/', '-')}.w{row['world']}.r{row['rank']}.json"
         row["profiled_ms"] = recorded(built, device, file)
         row["trace"] = file.name + ".gz"
         settle(device)
@@ -94,7 +97,7 @@ def main() -> None:
             row = measure(out, model, name, case.endswith("+"), device)
         except Exception as e:  # the others wait for this rank: the program ends, and run.py goes on with the next case
             traceback.print_exc(limit=-3)
-            row, failed = {"model": model, "case": name, "tag": "inside", "error": repr(e)[:300]} | about(device), True
+            row, failed = {"model": model, "case": name, "tag": tag(), "error": repr(e)[:300]} | about(device), True
         row["took_s"] = round(time.perf_counter() - began, 1)
         keep(out / f"rows.r{dist.get_rank()}.jsonl", row)
         if dist.get_rank() == 0:

@@ -14,6 +14,9 @@ SIZES = {
     "lmA": {"width": 1024, "layers": 8, "heads": 16, "kv": 4, "hidden": 2816, "words": 32000, "length": 1024, "batch": 8},
     "moeA": {"width": 768, "layers": 6, "heads": 12, "kv": 12, "hidden": 2048, "words": 32000, "length": 1024, "batch": 8, "experts": 8},
     "gptB": {"width": 1280, "layers": 6, "heads": 20, "kv": 20, "hidden": 5120, "words": 50304, "length": 512, "batch": 8, "gpt": 1},
+    "lmB": {"width": 1536, "layers": 8, "heads": 12, "kv": 12, "hidden": 6144, "words": 50304, "length": 512, "batch": 8, "gelu": 1},
+    "moeB": {"width": 1024, "layers": 4, "heads": 16, "kv": 4, "hidden": 1792, "words": 32000, "length": 1024, "batch": 8, "experts": 16},
+    "moeC": {"width": 1280, "layers": 5, "heads": 10, "kv": 5, "hidden": 1536, "words": 50304, "length": 512, "batch": 8, "experts": 8},
     "tiny": {"width": 64, "layers": 4, "heads": 4, "kv": 2, "hidden": 96, "words": 128, "length": 32, "batch": 8},
     "tinymoe": {"width": 64, "layers": 4, "heads": 4, "kv": 4, "hidden": 96, "words": 128, "length": 32, "batch": 8, "experts": 4},
     "tinygpt": {"width": 64, "layers": 4, "heads": 4, "kv": 4, "hidden": 96, "words": 128, "length": 32, "batch": 8, "gpt": 1},
@@ -130,7 +133,7 @@ class FeedForward(nn.Module):
         self.parts, hidden, bias = parts, size["hidden"] // parts.tensor, "gpt" in size
         self.w1 = nn.Linear(size["width"], hidden, bias=bias)
         self.w2 = nn.Linear(hidden, size["width"], bias=bias and parts.tensor == 1)
-        self.w3 = None if bias else nn.Linear(size["width"], hidden, bias=False)
+        self.w3 = None if bias or "gelu" in size else nn.Linear(size["width"], hidden, bias=False)
 
     def forward(self, x):
         if self.parts.tensor > 1:

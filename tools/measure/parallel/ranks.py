@@ -15,7 +15,10 @@ APART = 3  # cores on which programs start while another one is measured
 
 
 def begin() -> torch.device:
-    """Waits until the programs before this one have left the GPU (run.py writes GATE), then joins the other ranks."""
+    """Waits until the programs before this one have left the GPU (run.py writes GATE), then joins the other ranks.
+
+    Where run.py says SLOW, the last rank has only so many percent of the SMs; where the tag is `net`, ranks take each other for other hosts.
+    """
     torch.set_num_threads(2)
     cores = os.cpu_count() or 1
     if gate := os.environ.get("GATE"):
@@ -26,11 +29,22 @@ def begin() -> torch.device:
     if os.environ.get("ON_CPU"):
         dist.init_process_group("gloo")
         return torch.device("cpu")
-    os.environ["NCCL_MULTI_RANK_GPU_ENABLE"] = "1"
+    rank, world = os.environ["RANK"], int(os.environ["WORLD_SIZE"])
+    if (slow := os.environ.get("SLOW")) and int(rank) == world - 1:
+        os.environ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = slow
+    if tag() == "net":
+        os.environ |= {"NCCL_HOSTID": f"host{rank}", "NCCL_MULTI_RANK_GPU_ENABLE": "0"}
+    else:
+        os.environ["NCCL_MULTI_RANK_GPU_ENABLE"] = "1"
     device = torch.device("cuda:0")
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
     return device
+
+
+def tag() -> str:
+    """What connects the ranks, as rows call it."""
+    return os.environ.get("TAG", "inside")
 
 
 def settle(device: torch.device) -> None:

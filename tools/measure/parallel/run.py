@@ -22,7 +22,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .ranks import APART
@@ -39,7 +39,8 @@ class Program:
     options: tuple[str, ...] = ()
     share: int = 0  # percent of the SMs of a rank; 0: 1/W
     quiet_s: float = 45  # without progress it hangs
-    extra: dict[str, str] = field(default_factory=dict)
+    sockets: bool = False  # every rank is a host of its own
+    slow: int = 0  # percent of the SMs of the last rank, where it has fewer than the others
 
 
 def jobs(label: str, world: int, ctas: int, cases: str, **more) -> Program:
@@ -65,6 +66,13 @@ PLAN = [
     contention("w4c2", 4, 2, "--short"),
     jobs("compiled", 2, 4, "lmA:ddp/compile lmA:tp/compile", quiet_s=100),
     contention("w2c8", 2, 8, "--short", quiet_s=25),
+    jobs("stages", 2, 4, "gptB:pp4 gptB:pp4/cut4-2+ lmB:pp4+ lmB:pp8 lmB:gp4 lmB:pp4/cut5-3+ moeB:pp4+ moeB:gp4 moeB:pp8 moeB:pp4/cut3-1+ lmB:pp4/bs2"),
+    jobs("sequence", 2, 4, "gptB:cp+ gptB:cp/ckpt gptB:cp/bs2 lmB:cp+ lmB:cp/bs2 lmB:cp/ckpt"),
+    jobs("more-experts", 2, 4, "moeC:solo+ moeC:ep+ moeC:ep/bs2 moeC:ep/ckpt moeC:ddp moeB:ep+ moeB:ep/bs2 moeB:ep/ckpt"),
+    jobs("straggler", 2, 4, "lmA:ddp+ gptB:ddp+ gptB:tp+ moeA:ddp+ lmB:ddp+", slow=25),
+    jobs("sockets", 2, 4, "gptB:tp gptB:pp4+ gptB:gp4 gptB:cp moeA:ep gptB:ddp lmA:tp lmA:pp4+ lmA:pp8 lmA:cp moeB:ep moeC:ep lmB:tp lmB:pp4 lmB:cp gptB:fsdp",
+         sockets=True, quiet_s=60),
+    contention("net", 2, 4, "--collectives", sockets=True),
 ]
 
 ON_CPU = [
@@ -104,6 +112,8 @@ class Run:
         self.program, self.gate = program, work / f"gate.{program.label}.{random.randrange(1 << 30)}"
         self.log = out / "log"
         own = {"GATE": str(self.gate), "NCCL_MAX_CTAS": str(program.ctas), "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(program.share or 100 // program.world)}
+        own |= {"TAG": "net"} if program.sockets else {}
+        own |= {"SLOW": str(program.slow)} if program.slow else {}
         command = [sys.executable, "-u", "-m", "torch.distributed.run", "--nproc-per-node", str(program.world), "--master-port",
                    str(random.randrange(20000, 29000)), "--module"]
         if program.cases:
@@ -129,6 +139,11 @@ def progress(out: Path) -> int:
     return sum(f.stat().st_size for f in out.glob("*") if f.is_file())
 
 
+def case_name(program: Program, case: str) -> str:
+    """As rows call it."""
+    return case.rstrip("+") + (f"/slow{program.slow}" if program.slow else "")
+
+
 def done_cases(out: Path) -> list[tuple[str, str]]:
     done = []
     for file in out.glob("rows.r*.jsonl"):
@@ -139,7 +154,7 @@ def done_cases(out: Path) -> list[tuple[str, str]]:
 def left_of(program: Program, out: Path) -> Program | None:
     """What remains after a failure: the case at which it failed is not tried again."""
     done = set(done_cases(out))
-    left = [c for c in program.cases if (str(program.ctas), f"w{program.world} {c.rstrip('+')}") not in done]
+    left = [c for c in program.cases if (str(program.ctas), f"w{program.world} {case_name(program, c)}") not in done]
     failed_first = left and progress_of_failed(program, out) == 0
     left = left[1:] if failed_first else left
     return replace(program, cases=tuple(left)) if left else None
