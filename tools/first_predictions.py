@@ -1,41 +1,47 @@
 #!/usr/bin/env python3
 """First predictions: what the program said of measured rows before it had met them, beside what it says now.
 
-    tools/first_predictions.py --write --program OLD    asks OLD, the program as it was when the rows arrived, and keeps its answers as they
-                                                        come in data/FOLDER/first.csv
+    tools/first_predictions.py --write --program OLD    asks OLD, the program as it was when rows arrived, for those that no data/FOLDER/first.csv
+                                                        has yet, and adds its answers there as they come
     tools/first_predictions.py                          writes the tables of docs/internals/accuracy.md and appendix-first.md from these files
     tools/first_predictions.py --check                  fails when the tables say something else
 
-OLD is built from commit 3847595c: data/h200-changes arrived with it, and no model had been touched for those rows or for data/h200-schemes.
-Errors are counted as everywhere (tools/truth.py). A prediction that was declined is wrong altogether: 100 %.
+What is there stays: a row is predicted for the first time once. OLD is the commit before no model had been touched for the rows: 3847595c for
+h200-changes (but for Inception) and most of h200-schemes, 0b18c8b6 for h200-loading, h200-more-jobs and what came with them. Errors are counted as
+everywhere (tools/truth.py). A prediction that was declined is wrong altogether: 100 %.
 """
 
 import csv
 import io
 import sys
-from collections.abc import Iterator
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import mean
 
 import accuracy
 import fitted
+import job_predictions
+import job_rows
+import plan_accuracy
 import scale_accuracy
 import track_record
 from accuracy_tables import aligned, with_between
 from job_rows import NETWORKS
 from track_record import First, records, scheme_whatifs
-from truth import ROOT, Folder
+from truth import ROOT, Folder, csv_rows
 
 DOCS = ROOT / "docs" / "internals" / "accuracy.md"
 APPENDIX = ROOT / "docs" / "internals" / "appendix-first.md"
 MARK, ROWS = "first-predictions", "first-rows"
-SCHEMES, CHANGES = ROOT / "data" / "h200-schemes", ROOT / "data" / "h200-changes"
+DATA = ROOT / "data"
+SCHEMES, JOBS, CHANGES = DATA / "h200-schemes", DATA / "h200-more-jobs", (DATA / "h200-changes", DATA / "h200-loading")
 DECLINED_PCT = 100.0
 
 
-def changes(program: Path) -> Iterator[dict]:
+def changes(program: Path, folder: Path) -> Iterator[dict]:
     """Changes of a step on one GPU. Its own table of residuals made the bands: it had none of these rows."""
-    for r in accuracy.measure(accuracy.Program(program), [Folder(CHANGES)])[0]:
+    for r in accuracy.measure(accuracy.Program(program), [Folder(folder)])[0]:
         if r.time_pct is not None:
             yield line(f"{r.folder} {r.name}", "", [u.split(":")[0] for u in r.uses], r.row.median, r.prediction, r.time_pct)
 
@@ -47,15 +53,28 @@ def schemes(program: Path) -> Iterator[dict]:
         yield line(name, NETWORKS[row["tag"]], scheme_whatifs(row["case"]), row["median_ms"], prediction or {"declined": problem}, error)
 
 
-def line(row: str, network: str, whatifs: list[str], measured_ms: float, prediction: dict, error_pct: float) -> dict:
+def jobs(program: Path) -> Iterator[dict]:
+    """Jobs of several ranks: from the trace of one, and from those of all ranks of another job."""
+    options = Namespace(program=program, collectives=None, measured=False, plans=False, case=None)
+    found = job_predictions.Judged()
+    job_predictions.judge_folder(program, [JOBS, *job_predictions.documented()], JOBS, found)
+    for row in [*plan_accuracy.predicted(options, plan_accuracy.default_folders(), JOBS)[0], *found.rows]:
+        yield line(row.name, NETWORKS[row.tag], row.whatifs or (job_rows.NO_WHATIF,), row.measured.median_ms, row.prediction, row.step_pct)
+
+
+def line(row: str, network: str, whatifs: Iterable[str], measured_ms: float, prediction: dict, error_pct: float) -> dict:
     said = {name: f"{prediction[name]:.2f}" if name in prediction else "" for name in ("ms", "low_ms", "high_ms")}
     to_median = 100 * (prediction["ms"] / measured_ms - 1) if "ms" in prediction else DECLINED_PCT
     return {"row": row, "network": network, "what-ifs": " + ".join(whatifs), "measured_ms": f"{measured_ms:.2f}", "first_ms": said["ms"],
             "first_low_ms": said["low_ms"], "first_high_ms": said["high_ms"], "error_pct": f"{error_pct:+.1f}", "to_median_pct": f"{to_median:+.1f}"}
 
 
-def kept(lines: Iterator[dict]) -> str:
-    rows = list(lines)
+def with_new(folder: Path, lines: Iterable[dict]) -> str:
+    """The folder's first predictions, and behind them those of rows it does not have yet."""
+    path = folder / track_record.FIRST
+    rows: list[dict] = csv_rows(path) if path.exists() else []
+    there = {(r["row"], r["network"]) for r in rows}
+    rows += [new for new in lines if (new["row"], new["network"]) not in there]
     out = io.StringIO()
     writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -66,7 +85,9 @@ def kept(lines: Iterator[dict]) -> str:
 def now() -> dict[tuple[str, str], float]:
     """Errors of today's program, by the row's name and network."""
     found = {(row["row"], ""): float(row["time %"]) for row in records(track_record.APPENDIX.read_text(), "rows") if row["time %"] != "–"}
-    for row in records(track_record.SCALE.read_text(), "scale-rows"):
+    shown = [*records(track_record.SCALE.read_text(), "scale-rows"),
+             *(r for mark in job_rows.MARKS.values() for r in records(job_rows.APPENDIX.read_text(), mark))]
+    for row in shown:
         found[f"{row['model']} {row['ranks']} {row['case']} {row['measured ms']}", row["network"]] = float(row["error %"])
     return found
 
@@ -84,7 +105,7 @@ def mean_and_worst(values: list[float]) -> str:
 def summary(firsts: list[First]) -> list[str]:
     errors = now()
     rows = []
-    for name in sorted({w for f in firsts for w in f.whatifs}):
+    for name in sorted({w for f in firsts for w in f.whatifs} - {job_rows.NO_WHATIF}):
         mine = [f for f in firsts if name in f.whatifs]
         later = [abs(e) for f in mine if (e := today(f, errors)) is not None]
         rows.append([name, str(len(mine)), mean_and_worst([abs(f.error_pct) for f in mine]), mean_and_worst([abs(f.to_median_pct) for f in mine]),
@@ -104,7 +125,8 @@ def table(firsts: list[First]) -> list[str]:
 
 def files(options) -> dict[Path, str]:
     if options.write:
-        return {CHANGES / track_record.FIRST: kept(changes(options.program)), SCHEMES / track_record.FIRST: kept(schemes(options.program))}
+        return {folder / track_record.FIRST: with_new(folder, lines) for folder, lines in (
+            *((folder, changes(options.program, folder)) for folder in CHANGES), (SCHEMES, schemes(options.program)), (JOBS, jobs(options.program)))}
     firsts = track_record.first_predictions()
     return {DOCS: with_between(DOCS, MARK, "\n".join(summary(firsts))), APPENDIX: with_between(APPENDIX, ROWS, "\n".join(table(firsts)))}
 

@@ -62,7 +62,15 @@ def worker_slowdown():
     alone_ms = (sum(loads) - sum(pinned)) / len(loads) / 1e3
     # As long as the workers are what the step waits for.
     behind = [r for r in rows if r["model"] == "resnet18" and r.get("workers", 0) > 0 and r["median_ms"] > 2 * r["gpu_ms"]]
-    return [r["median_ms"] * r["workers"] / alone_ms for r in behind]
+    found = [r["median_ms"] * r["workers"] / alone_ms for r in behind]
+    return found + [r["median_ms"] * r["switches"]["workers"] / alone["host_ms"]["data"] for alone, r in with_workers() if r["host_ms"]["data"] > 0.1 * r["median_ms"]]
+
+
+def with_workers():
+    """Steps of h200-loading behind worker processes, each with the same step that loads in its main thread."""
+    rows = json_lines(DATA / "h200-loading" / "truth.jsonl")
+    base = {r["model"]: r for r in rows if r["variant"] == "base"}
+    return [(base[r["model"]], r) for r in rows if r["switches"].get("workers")]
 
 
 def gpu_repeat():
@@ -159,7 +167,7 @@ FIGURES = {
     "list_share": (list_share, "h200-kernels/opt.csv.gz"),
     "capturable_kernels": (capturable_kernels, "h200-kernels/opt.csv.gz"),
     "pageable_copy": (pageable_copy, "h200-catalogue/copies.jsonl"),
-    "worker_slowdown": (worker_slowdown, "h200-catalogue/truth.jsonl and resnet18.base.json.gz"),
+    "worker_slowdown": (worker_slowdown, "h200-catalogue/truth.jsonl and resnet18.base.json.gz; h200-loading/truth.jsonl"),
     "gpu_repeat": (gpu_repeat, "h200-clean/truth.jsonl"),
     "beside_collective": (beside_collective, "h200-ranks: resnet50.mps solo; ddp@5; fsdp"),
     "collective_beside": (collective_beside, "h200-ranks/busy.jsonl"),

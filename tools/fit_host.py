@@ -35,9 +35,10 @@ from host_traces import (
     speed_references,
     speeds,
 )
-from truth import csv_rows
+from truth import csv_rows, json_lines, trace_events
 
 OUTPUT = ROOT / "src" / "host" / "hosts" / "xeon-h200.csv"
+LOADING = ROOT / "data" / "h200-loading"
 LEAST_LEFT = 0.2  # of a phase; kMinRemaining of src/host/recorded_parts.hpp
 # Cases of calls that give the GPU no work.
 SHORT_CALLS = [("call", "event_record"), ("call", "stream_wait_event"), ("call", "stream_synchronize_idle")]
@@ -230,6 +231,28 @@ def spreads(found: list[tuple[Sample, float, float]]) -> dict[str, tuple[float, 
     return out
 
 
+def loading(folder: Path, without: str | None) -> tuple[float, str, float]:
+    """Of log time of loading in the main thread: timed steps against the trace's, which no profiler lengthens but storage and the host do."""
+    apart = []
+    for row in json_lines(folder / "truth.jsonl"):
+        if row["variant"] != "base" or row["network"] == without:
+            continue
+        traced_us = sum(e["dur"] for e in trace_events(folder / row["trace"]) if e.get("name", "").startswith("enumerate(DataLoader)"))
+        apart.append(math.log(1e3 * row["host_ms"]["data"] / traced_us))
+    spread = math.sqrt(np.mean(np.square(apart)))
+    return spread, f"{len(apart)} networks and kinds of loading", spread / math.sqrt(2 * len(apart))
+
+
+def slower_with_workers(folder: Path, without: str | None) -> tuple[float, str, float]:
+    """CPU time of the process that trains, with worker processes that load its batches over without: they share its cores' caches, and a thread that
+    pins batches takes turns with the main one. Of steps that the GPU does not bound: there, phases hold waits for it."""
+    found = [r for r in json_lines(folder / "truth.jsonl") if r["network"] != without and r["gpu_busy_ms"] < BUSY * r["median_ms"]]
+    alone = {r["model"]: r for r in found if r["variant"] == "base"}
+    ratios = [sum(r["host_ms"][p] for p in PHASES) / sum(alone[r["model"]]["host_ms"][p] for p in PHASES) for r in found
+              if r["switches"].get("workers") and r["model"] in alone]
+    return median(ratios), f"{len(ratios)} steps of {len(alone)} networks and kinds of loading", float(np.std(ratios) / math.sqrt(len(ratios)))
+
+
 def moment(some: list[dict]) -> tuple[float, str, float]:
     """How much of a phase's time is the host's moment: bases and the same measured again, another process minutes later. The spread of one of
     them, of log time (src/host/cpu_prior.cpp weighs the recorder's times by it)."""
@@ -282,6 +305,8 @@ def fit(program: Path, every: list, without: str | None) -> tuple[dict[str, tupl
     figures["cast_us"] = one_case(found, [("cast_grad", "to_bf16")])
     figures["node_us"] = one_case(found, [("backward", "add_scalar")])
     figures["scaler_us"] = scaler(found)
+    figures["sigma_loading"] = loading(LOADING, without)
+    figures["slower_with_workers"] = slower_with_workers(LOADING, without)
     figures["moment"] = moment([r for r in rows() if r["network"] != without])
     figures |= checkpoints(kept["usual_speed"], without)
     figures["fused_tensor_us"] = one_case(found, [("optimizer", "adam_fused")])

@@ -18,6 +18,7 @@ such a folder there is nothing to judge (exit code 77).
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 
@@ -34,9 +35,10 @@ QUIET = 0.05  # of the median: rows that vary less count by their median
 CHANGES = {"bs2": "batch:x=2", "bsh": "batch:x=0.5", "ckpt": "checkpoint", "accum2": "accumulate:n=2", "compile": "compile",
            "bucket5": "bucket:mb=5", "bucket100": "bucket:mb=100"}
 # What a recorded variant is changed into to become the job without it.
-UNDONE = {"eager": "flash-attention", "fp32": "amp:dtype=bf16", "cut": "stage-balance"}
+UNDONE = {"eager": "flash-attention", "fp32": "amp:dtype=bf16", "cut": "stage-balance", "slow": "no-straggler"}
 SCHEDULES = {"pp": "1f1b", "gp": "gpipe"}
 USUAL_CHANNELS = "4"
+NETWORK_OF_CHANNELS = job_rows.NETWORKS["inside"]  # what tags such as `w2c4` were measured on
 LIMITS = Path(__file__).resolve().parent / "job_limits.json"
 SLACK_PCT = 0.1
 # Percent: mean and largest error, promised for the jobs of the truth. All else, and other schedules of a pipeline everywhere, are held to what is
@@ -109,7 +111,8 @@ def slower_links(folders: list[Path], job: str) -> list[tuple[str, str]]:
     measured: dict[str, tuple[Path, str]] = {}
     for folder in folders:
         for r in lines_of(folder / "collectives.jsonl"):
-            if r["coll"] == "all_reduce" and r["world"] == world and r.get("mib") == 32 and r.get("share", "") != "100":
+            elsewhere = job_rows.NETWORKS.get(r["tag"], NETWORK_OF_CHANNELS) != job_rows.NETWORKS[job.split(".")[1]]
+            if r["coll"] == "all_reduce" and r["world"] == world and r.get("mib") == 32 and r.get("share", "") != "100" and not elsewhere:
                 ms.setdefault(channels_of(r), []).append(r["ms"])
                 measured.setdefault(channels_of(r), (folder / "collectives.jsonl", r["tag"]))
     if USUAL_CHANNELS not in ms:
@@ -207,68 +210,88 @@ def slowed_jobs(program: Path, folder: Path) -> Iterator[JobRow]:
             yield job_row(folder, job, f"slow-{slowed} → slow-none", "no-straggler", row, prediction)
 
 
+PROMISES = {"steps without the profiler": STEP, "changes": CHANGED, "changes from a measured step": MEASURED, "memory of changes": MEMORY}
+KINDS = (*PROMISES, "other schedules", "memory of other schedules", "jobs without their straggler", "other networks")
+
+
+@dataclass
+class Judged:
+    """Rows of the documentation, absolute errors in percent by kind, and what could not be asked."""
+
+    rows: list[JobRow] = field(default_factory=list)
+    errors: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    declined: list[str] = field(default_factory=list)
+
+
+def questions(folders: list[Path], folder: Path, job: str, case: str, rows: Rows) -> dict[str, tuple[str, dict]]:
+    """By what-if: the case it leads to, and that one as it was measured."""
+    cases = rows.cases(job)
+    asked = {w: (c, row) for w, c in changes_of(case, cases).items() if (row := rows.measured(job, c, folder))}
+    for channels, whatif in slower_links(folders, job):
+        if row := rows.measured(job, case, folder, channels):
+            asked[whatif] = f"{case} over {channels} of {USUAL_CHANNELS} channels", row
+    return asked
+
+
+def judge_job(program: Path, folders: list[Path], folder: Path, job: str, traces: list[Path], rows: Rows, to: Judged) -> None:
+    case = case_of(job, rows.cases(job))
+    whole = job.endswith(f".w{len(traces)}")  # not one rank of several
+    if not whole or case.split("/")[0] in NO_JOB or not (today := rows.measured(job, case, folder)):
+        return
+    asked = questions(folders, folder, job, case, rows)
+    answer = ask(program, "whatif", *map(str, traces), *(asked or ["bandwidth:x=2"]))
+    if "error" in answer:
+        to.declined.append(f"{job}: {answer['error']}")
+        return
+    to.errors["steps without the profiler"].append(shown(job, answer["baseline"]["unprofiled_ms"], today))
+    for (whatif, (becomes, row)), prediction in zip(asked.items(), answer["predictions"], strict=False):
+        if "declined" in prediction:
+            to.declined.append(f"{job} {whatif}: {prediction['declined']}")
+            print(f"  {whatif}: declined: {prediction['declined']}")
+            continue
+        to.rows.append(job_row(folder, job, f"{case} → {becomes}", whatif, row, prediction))
+        again = whatif.startswith(RESCHEDULED)
+        to.errors["other schedules" if again else "changes"].append(shown(f"  {called(whatif)}", prediction["ms"], row))
+        if not prediction.get("peak_bytes"):
+            continue
+        peak = 100 * (prediction["peak_bytes"] / row["peak"] - 1)
+        to.errors["memory of other schedules" if again else "memory of changes"].append(abs(peak))
+        print(f"  {'peak of the fullest rank':38} {prediction['peak_bytes'] / 1e9:7.2f} GB, measured {row['peak'] / 1e9:7.2f}: {peak:+6.2f} %")
+    if asked:
+        answer = ask(program, "whatif", *map(str, traces), *asked, "--measured-ms", f"{today['median_ms']:.3f}")
+        to.errors["changes from a measured step"] += [
+            shown(f"  {called(w)}, today measured", p["ms"], row) for (w, (_, row)), p in zip(asked.items(), answer["predictions"], strict=False)
+            if "ms" in p and not w.startswith(RESCHEDULED)]
+
+
+def judge_folder(program: Path, folders: list[Path], folder: Path, to: Judged) -> None:
+    """The jobs of one folder. Rows they are compared with may lie in any of the folders."""
+    rows = Rows(folders)
+    for job, traces in jobs_in(folder).items():
+        judge_job(program, folders, folder, job, traces, rows, to)
+    slowed, moved = list(slowed_jobs(program, folder)), list(moved_jobs(program, folder))
+    to.rows += slowed + moved
+    to.errors["jobs without their straggler"] += [abs(r.step_pct) for r in slowed]
+    to.errors["other networks"] += [abs(r.step_pct) for r in moved]
+
+
+def documented() -> list[Path]:
+    """Every folder of jobs at hand."""
+    return [*job_rows.truth_folder("h200-parallel"),
+            *(ROOT / "data" / name for name in ("h200-jobs", "h200-more-jobs", "h200-parallel", "h200-ranks", "h200-schemes"))]
+
+
 def main() -> int:
     options, folders = options_and_folders(__doc__, limits=True, update_docs=True)
     if options.update_docs:
-        folders = options.folders or [*job_rows.truth_folder("h200-parallel"), *(ROOT / "data" / name for name in ("h200-jobs", "h200-ranks", "h200-schemes"))]
-    rows = Rows(folders)
-    table: list[JobRow] = []
-    bad: list[str] = []
-    steps: list[float] = []
-    changes: list[float] = []
-    known: list[float] = []
-    peaks: list[float] = []
-    schedules: list[float] = []
-    schedule_peaks: list[float] = []
-    others: dict[str, list[float]] = {"jobs without their straggler": [], "other networks": []}
+        folders = options.folders or documented()
+    found = Judged()
     for folder in folders:
-        for job, traces in jobs_in(folder).items():
-            cases = rows.cases(job)
-            case = case_of(job, cases)
-            whole = job.endswith(f".w{len(traces)}")  # not one rank of several
-            if not whole or case.split("/")[0] in NO_JOB or not (today := rows.measured(job, case, folder)):
-                continue
-            asked = {w: row for w, c in changes_of(case, cases).items() if (row := rows.measured(job, c, folder))}
-            becomes = changes_of(case, cases)
-            for channels, whatif in slower_links(folders, job):
-                if row := rows.measured(job, case, folder, channels):
-                    asked[whatif] = row
-                    becomes[whatif] = f"{case} over {channels} of {USUAL_CHANNELS} channels"
-            answer = ask(options.program, "whatif", *map(str, traces), *(asked or ["bandwidth:x=2"]))
-            if "error" in answer:
-                bad.append(f"{job}: {answer['error']}")
-                continue
-            steps.append(shown(job, answer["baseline"]["unprofiled_ms"], today))
-            for whatif, prediction in zip(asked, answer["predictions"], strict=False):
-                row = asked[whatif]
-                if "declined" in prediction:
-                    bad.append(f"{job} {whatif}: {prediction['declined']}")
-                    print(f"  {whatif}: declined: {prediction['declined']}")
-                    continue
-                table.append(job_row(folder, job, f"{case} → {becomes[whatif]}", whatif, row, prediction))
-                again = whatif.startswith(RESCHEDULED)
-                (schedules if again else changes).append(shown(f"  {called(whatif)}", prediction["ms"], row))
-                if not prediction.get("peak_bytes"):
-                    continue
-                peak = 100 * (prediction["peak_bytes"] / row["peak"] - 1)
-                (schedule_peaks if again else peaks).append(abs(peak))
-                print(f"  {'peak of the fullest rank':38} {prediction['peak_bytes'] / 1e9:7.2f} GB, measured {row['peak'] / 1e9:7.2f}: {peak:+6.2f} %")
-            if asked:
-                answer = ask(options.program, "whatif", *map(str, traces), *asked, "--measured-ms", f"{today['median_ms']:.3f}")
-                known += [shown(f"  {called(w)}, today measured", p["ms"], asked[w]) for w, p in zip(asked, answer["predictions"], strict=False)
-                          if "ms" in p and not w.startswith(RESCHEDULED)]
-        slowed, moved = list(slowed_jobs(options.program, folder)), list(moved_jobs(options.program, folder))
-        table += slowed + moved
-        others["jobs without their straggler"] += [abs(r.step_pct) for r in slowed]
-        others["other networks"] += [abs(r.step_pct) for r in moved]
+        judge_folder(options.program, folders, folder, found)
     if options.update_docs:
-        job_rows.write("all", table)
+        job_rows.write("all", found.rows)
         fitted.keep(track_record.files(), check=False)
-    errors = {"steps without the profiler": steps, "changes": changes, "changes from a measured step": known, "memory of changes": peaks,
-              "other schedules": schedules, "memory of other schedules": schedule_peaks, **others}
-    promises = dict(zip(errors, (STEP, CHANGED, MEASURED, MEMORY), strict=False))
-    bad += judged(folders, errors, promises, options.update_limits)
-    return verdict(bad, options.gate)
+    return verdict(found.declined + judged(folders, found.errors, PROMISES, options.update_limits), options.gate)
 
 
 if __name__ == "__main__":

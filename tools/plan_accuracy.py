@@ -3,7 +3,7 @@
 
     tools/plan_accuracy.py [FOLDER…] [--collectives FILE] [--measured] [--case NAME] [--update-docs] [--gate]
 
-A FOLDER (default: data/h200-parallel, data/h200-jobs and $FORETRACE_TRUTH/h200-parallel) holds rows by rank in `truth*.jsonl` or `rows.jsonl`.
+A FOLDER (default: data/h200-parallel, data/h200-jobs, data/h200-more-jobs and $FORETRACE_TRUTH/h200-parallel) holds rows by rank in `truth*.jsonl` or `rows.jsonl`.
 Traces `<model>.<tag>.solo.w<world>.r0.json.gz` of ranks that run side by side without communication, and the `collectives.jsonl` of their
 session, are in one of the folders. A row counts by its distance to the median; where its p90 - p10 exceeds 5 % of that, by its distance to [p10, p90]. With
 --measured the predictions also know the step of the ranks side by side as it was measured without the profiler. --update-docs writes the rows
@@ -25,7 +25,7 @@ from truth import ROOT, json_lines
 
 LIMITS = Path(__file__).with_name("plan_limits.json")
 SLACK = 0.5  # percent
-DATA = ("h200-parallel", "h200-jobs")
+DATA = ("h200-parallel", "h200-jobs", "h200-more-jobs")
 FSDP = "param_dtype=bf16,reduce_dtype=fp32,{n}"
 # What a case is, as what-ifs on the trace of one GPU; {w}: ranks, {h}: half of them, {n}: the network's parameters.
 CASES: dict[str, list[str]] = {
@@ -54,6 +54,10 @@ PLANS: dict[str, str] = {
     "pp2dp4": "pp=2,dp={h},microbatches=4,outputs=kept,overlap=0",
 }
 NOT_JUDGED = {"pp8"}  # micro-batches of one sample: launches alone
+
+
+# Ranks that do not communicate are the same on every network.
+ALONE = "inside"
 
 
 def jobs(rows: Iterable[dict]) -> dict[tuple[str, int, str, str], list[dict]]:
@@ -96,7 +100,7 @@ def predicted(options, folders: list[Path], folder: Path) -> tuple[list[JobRow],
     for (model, world, case, tag), ranks in sorted(measured.items()):
         uses = uses_of(case)
         as_plan = case in PLANS and (options.plans or not uses)
-        trace = with_file(folders, f"{model}.{tag}.solo.w{world}.r0.json.gz", folder)
+        trace = with_file(folders, f"{model}.{ALONE}.solo.w{world}.r0.json.gz", folder)
         file = options.collectives or collectives_of(folders, folder, tag)
         if not (uses or as_plan) or (options.case and case not in options.case) or not trace or not file:
             continue

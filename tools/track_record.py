@@ -163,7 +163,7 @@ def found(appendix: str, scale: str, jobs: str, published: str, firsts: Iterable
         if (value := percent(row[7])) is not None:
             out["gpu"].add_step(value, f"{row[0]} {row[1]} {row[2]} on {row[4]}")
     for first in firsts:
-        for name in first.whatifs:
+        for name in set(first.whatifs) - {job_rows.NO_WHATIF}:
             out[name].blind.append(abs(first.error_pct))
     return out
 

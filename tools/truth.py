@@ -77,10 +77,6 @@ NAMED_ONLY = {"h200-unseen", "h200-throughput"}
 # attention takes other kernels (data/README.md).
 OTHER_STEPS = {("gpt2-today", "graph"), ("bert_base-today", "graph"), ("llama_gqa-today", "graph")}
 
-# Rows whose batches had been loaded ahead, so that they are no steady step: decoding one takes 0.8 s without workers, and
-# two or eight of them gave one every 49 or 23 ms for the four steps that were timed (data/README.md).
-LOADED_AHEAD = {("resnet18_decoded", "workers2"), ("resnet18_decoded", "workers2unpinned"), ("resnet18_decoded", "workers8")}
-
 # Of a step, from which on the GPU decides it.
 GPU_BOUND = 0.9
 
@@ -226,13 +222,13 @@ class Folder:
     """A truth folder: its bases that have a trace, and the rows predicted from each."""
 
     def __init__(self, path: Path, every: bool = False):
-        """`every`: also rows that cannot be predicted from their base (OTHER_STEPS, LOADED_AHEAD)."""
+        """`every`: also rows that cannot be predicted from their base (OTHER_STEPS)."""
         self.path = path
         self.name = path.name
         self.rows = [Row(path, row) for row in read_rows(path)]
         # A row whose run failed carries an error instead of figures.
         self.rows = [r for r in self.rows if r.data.get("median_ms") and "variant" in r.data]
-        self.rows = [r for r in self.rows if every or (r.model, r.variant) not in OTHER_STEPS | LOADED_AHEAD]
+        self.rows = [r for r in self.rows if every or (r.model, r.variant) not in OTHER_STEPS]
 
     def base_ms(self, base: Row) -> float:
         """The base's step; where it was measured again, the mean of both: a host drifts."""

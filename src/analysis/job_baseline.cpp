@@ -61,11 +61,11 @@ Ns simulated(const Model& model) {
 // The job with every rank's CPU at one end of what is not known of it, as host::unprofiled does for one rank.
 Ns at_end(const Ranks& ranks, MovedJob& job, double sign) {
   const Ns step = job.step([&](std::size_t slot, std::size_t part) {
-    if (part == host::Calibration::kGpu) return 0.0;
+    if (part == host::kGpuPart) return 0.0;
     const host::Unprofiled& base = ranks[slot]->base;
-    return sign * kTenthPercentile * base.sigma[part] + (sign > 0 ? base.slower[part] : 0.0);
+    return sign * kTenthPercentile * base.sigma[part] + (sign > 0 && part < host::kCpuPhases ? base.slower[part] : 0.0);
   });
-  const double gpu = kTenthPercentile * ranks.front()->base.sigma[host::kCpuPhases];
+  const double gpu = kTenthPercentile * ranks.front()->base.sigma[host::kGpuPart];
   return static_cast<Ns>(static_cast<double>(step) * (1 + sign * gpu));
 }
 

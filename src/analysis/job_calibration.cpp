@@ -15,9 +15,7 @@ Ns scaled(Ns time, double log) { return std::llround(static_cast<double>(time) *
 void move(Model& model, const Calibration::Vector& theta, const Calibration::Matrix& covariance) {
   graph::Graph& g = model.graph;
   for (std::size_t t = 0; t < g.size(); ++t) {
-    const std::size_t part =
-        graph::is_gpu(g.kind[t]) ? Calibration::kGpu : static_cast<std::size_t>(host::cpu_phase(g, t));
-    g.cost[t] = scaled(g.cost[t], theta[part]);
+    g.cost[t] = scaled(g.cost[t], theta[host::step_part(g, t)]);
   }
   for (std::size_t p = 0; p < host::kCpuPhases; ++p) {
     model.base.factors.phase[p] *= std::exp(theta[p]);
@@ -25,7 +23,8 @@ void move(Model& model, const Calibration::Vector& theta, const Calibration::Mat
     model.base.slower[p] = 0;
     model.launches.cpu_per_launch[p] = scaled(model.launches.cpu_per_launch[p], theta[p]);
   }
-  model.base.factors.gpu *= std::exp(theta[Calibration::kGpu]);
+  model.base.factors.gpu *= std::exp(theta[host::kGpuPart]);
+  model.base.factors.loading *= std::exp(theta[host::kLoadingPart]);
   for (std::size_t i = 0; i < Calibration::kParameters; ++i)
     model.base.sigma[i] = std::sqrt(std::max(0.0, covariance[i][i]));
   model.base.calibrated = true;
@@ -52,8 +51,7 @@ Ns MovedJob::step(const std::function<double(std::size_t slot, std::size_t part)
     const auto phase = g.phase[t] == graph::Phase::kOptimizer ? host::CpuPhase::kOptimizer
                        : forward                              ? host::CpuPhase::kForward
                                                               : host::CpuPhase::kBackward;
-    cost[t] =
-        scaled(cost[t], log(slot, graph::is_gpu(g.kind[t]) ? Calibration::kGpu : static_cast<std::size_t>(phase)));
+    cost[t] = scaled(cost[t], log(slot, graph::is_gpu(g.kind[t]) ? host::kGpuPart : static_cast<std::size_t>(phase)));
   }
   return runs_.run(cost).timeline.step;
 }

@@ -44,7 +44,8 @@ Calibration::Matrix prior_covariance(const CpuPrior& prior) {
     s[i][i] += prior.host.uncertainty.phase[i] * prior.host.uncertainty.phase[i];
   }
   const double repeats = hardware::measured_figures().gpu_repeat;
-  s[Calibration::kGpu][Calibration::kGpu] = repeats * repeats;
+  s[kGpuPart][kGpuPart] = repeats * repeats;
+  s[kLoadingPart][kLoadingPart] = prior.host.uncertainty.loading * prior.host.uncertainty.loading;
   return s;
 }
 
@@ -52,7 +53,7 @@ Calibration::Matrix prior_covariance(const CpuPrior& prior) {
 Calibration::Vector Calibration::gradient(const Vector& theta) const {
   Vector g{};
   for (std::size_t i = 0; i < kParameters; ++i) {
-    const double h = i == kGpu ? 0.01 : 0.02;  // finite differences
+    const double h = i == kGpuPart ? 0.01 : 0.02;  // finite differences
     Vector up = theta;
     Vector down = theta;
     up[i] += h;

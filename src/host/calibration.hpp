@@ -1,6 +1,6 @@
 #pragma once
 // Moves what is assumed of a CPU and a GPU as little as possible so that a simulated step meets a measured one. The step is a function
-// of the logarithms of four factors: the CPU time of forward, backward and update, and the time of the GPU.
+// of the logarithms of a factor for each part: the CPU time of forward, backward and update, the time of the GPU, and of loading data.
 //
 //   Calibration c([&](const Calibration::Vector& theta) { return step_with(theta); }, prior_covariance(prior));
 //   c.solve(measured);      // the move; c.covariance() is what remains uncertain
@@ -14,8 +14,7 @@ namespace foretrace::host {
 
 class Calibration {
  public:
-  static constexpr std::size_t kParameters = kCpuPhases + 1;
-  static constexpr std::size_t kGpu = kCpuPhases;
+  static constexpr std::size_t kParameters = kStepParts;
   using Vector = std::array<double, kParameters>;
   using Matrix = std::array<Vector, kParameters>;
 

@@ -29,28 +29,37 @@ std::array<std::size_t, kCpuPhases> launches_until(const graph::Graph& g) {
   return count;
 }
 
-// The share of each phase's traced CPU time that remains according to the trace alone.
-std::array<double, kCpuPhases> share_by_trace(const graph::Graph& g, const CpuPrior& prior) {
+// By phase, according to the trace alone: the share of the traced CPU time that remains, and of what remains, the share that loads data.
+struct TracedShares {
+  std::array<double, kCpuPhases> remaining = {}, loading = {};
+};
+
+TracedShares shares_by_trace(const graph::Graph& g, const CpuPrior& prior) {
   const graph::Graph without = apply(g, prior_factors(g, prior), prior);
-  std::array<Ns, kCpuPhases> traced{}, left{};
+  std::array<Ns, kCpuPhases> traced{}, left{}, loading{};
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) continue;
     const auto p = static_cast<std::size_t>(cpu_phase(g, t));
     traced[p] += g.cost[t];
     left[p] += without.cost[t];
+    if (step_part(g, t) == kLoadingPart) loading[p] += without.cost[t];
   }
-  std::array<double, kCpuPhases> share{};
-  for (std::size_t p = 0; p < kCpuPhases; ++p)
-    share[p] = traced[p] > 0 ? static_cast<double>(left[p]) / static_cast<double>(traced[p]) : 0;
-  return share;
+  TracedShares shares;
+  for (std::size_t p = 0; p < kCpuPhases; ++p) {
+    if (traced[p] > 0) shares.remaining[p] = static_cast<double>(left[p]) / static_cast<double>(traced[p]);
+    if (left[p] > 0) shares.loading[p] = static_cast<double>(loading[p]) / static_cast<double>(left[p]);
+  }
+  return shares;
 }
 
 // The weight of a phase's own time relative to the trace's estimate. Both are off: the time by the host's variation from run to run,
-// the estimate by what it does not see (its error, less the run-to-run variation of the times it was judged by).
-double weight_of_timed(const HostCosts& host, std::size_t p) {
+// the estimate by what it does not see (its error, less the run-to-run variation of the times it was judged by; and how loading varies).
+double weight_of_timed(const HostCosts& host, std::size_t p, double loading_share) {
   const double varies = host.uncertainty.run_to_run * host.uncertainty.run_to_run;
-  const double unseen = std::max(0.0, host.uncertainty.shared * host.uncertainty.shared +
-                                          host.uncertainty.phase[p] * host.uncertainty.phase[p] - varies / 2);
+  const double of_launches = std::max(0.0, host.uncertainty.shared * host.uncertainty.shared +
+                                               host.uncertainty.phase[p] * host.uncertainty.phase[p] - varies / 2);
+  const double unseen =
+      std::pow(1 - loading_share, 2) * of_launches + std::pow(loading_share * host.uncertainty.loading, 2);
   return varies > 0 ? unseen / (unseen + varies) : 1.0;
 }
 
@@ -66,7 +75,7 @@ CpuPrior cpu_prior(const trace::Trace& trace, const graph::Graph& graph, const s
   if (injected) prior.host.profiler.call_us = prior.host.profiler.injected_call_us;
   const RecorderFigures recorded = recorder_figures(trace);
   const std::array<std::size_t, kCpuPhases> launches = launches_until(graph);
-  const std::array<double, kCpuPhases> by_trace = share_by_trace(graph, prior);
+  const TracedShares by_trace = shares_by_trace(graph, prior);
   // A GPU with a full queue is behind by at least as many empty kernels.
   const double full_queue_ms = 1e-6 * static_cast<double>(prior.latencies->empty_kernel) * kQueueDepth;
   double behind_before = 0;  // a queue that is full when a phase begins holds it up, too
@@ -78,10 +87,10 @@ CpuPrior cpu_prior(const trace::Trace& trace, const graph::Graph& graph, const s
     // A phase that waited for room in the launch queue shows the GPU's time, not the CPU's.
     if (held_up || !times.ms || !times.traced_ms || !(*times.traced_ms > 0)) continue;
     const double kept = *times.ms / *times.traced_ms;
-    // Without the profiler a phase takes no longer, except for variation: anything else is not the same phase.
-    if (kept <= 0 || kept > kVariation || by_trace[p] <= 0) continue;
-    const double weight = weight_of_timed(prior.host, p);
-    prior.timed_share[p] = std::pow(kept, weight) * std::pow(by_trace[p], 1 - weight);
+    // Without the profiler a phase takes no longer, except for variation and for loading: anything else is not the same phase.
+    if (kept <= 0 || (kept > kVariation && by_trace.loading[p] == 0) || by_trace.remaining[p] <= 0) continue;
+    const double weight = weight_of_timed(prior.host, p, by_trace.loading[p]);
+    prior.timed_share[p] = std::pow(kept, weight) * std::pow(by_trace.remaining[p], 1 - weight);
     prior.timed_sigma = std::max(prior.timed_sigma, prior.host.uncertainty.run_to_run * std::sqrt(weight));
   }
   if (!host && recorded.probe_view_us && *recorded.probe_view_us > 0) {

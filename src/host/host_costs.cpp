@@ -77,6 +77,7 @@ std::vector<Figure> figures_of(HostCosts& c) {
       {"open_batch_us", &c.loader.open_batch_us},
       {"open_tensor_us", &c.loader.open_tensor_us},
       {"copy_call_us", &c.loader.copy_call_us},
+      {"slower_with_workers", &c.loader.slower_with_workers},
       {"ddp_gradient_us", &c.ddp.gradient_us},
       {"ddp_copy_back_us", &c.ddp.copy_back_us},
       {"ddp_collective_us", &c.ddp.collective_us},
@@ -104,6 +105,7 @@ std::vector<Figure> figures_of(HostCosts& c) {
       {"sigma_forward", &c.uncertainty.phase[0]},
       {"sigma_backward", &c.uncertainty.phase[1]},
       {"sigma_update", &c.uncertainty.phase[2]},
+      {"sigma_loading", &c.uncertainty.loading},
       {"moment", &c.uncertainty.run_to_run},
   };
 }

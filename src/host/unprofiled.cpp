@@ -25,8 +25,6 @@ using graph::TaskKind;
 
 namespace {
 
-// Log factors of the CPU time of forward, backward and optimizer, and of the GPU's time.
-constexpr std::size_t kGpu = Calibration::kGpu;
 // Another thread starts this late at most when no profiler delays it.
 constexpr Ns kLongestHandOver = 300'000;
 
@@ -37,9 +35,10 @@ using Matrix = Calibration::Matrix;
 Ns without_stall(Ns lag, Ns longest) { return lag > graph::kLongestWarmCall ? lag : std::min(lag, longest); }
 
 struct PhaseTotals {
-  std::array<Ns, kCpuPhases> time = {};   // as traced, of what follows the profiler
-  std::array<Ns, kCpuPhases> own = {};    // of that, without recording
-  std::array<Ns, kCpuPhases> other = {};  // CPU time that keeps its length
+  std::array<Ns, kCpuPhases> time = {};     // as traced, of what follows the profiler
+  std::array<Ns, kCpuPhases> own = {};      // of that, without recording
+  std::array<Ns, kCpuPhases> other = {};    // CPU time that keeps its length
+  std::array<Ns, kCpuPhases> loading = {};  // loading data
 };
 
 PhaseTotals totals(const Graph& g, const CpuParts& parts) {
@@ -49,7 +48,11 @@ PhaseTotals totals(const Graph& g, const CpuParts& parts) {
     const auto p = static_cast<std::size_t>(cpu_phase(g, t));
     sum.time[p] += parts.scalable[t];
     sum.own[p] += parts.scalable[t] - parts.recording[t];
-    sum.other[p] += g.cost[t] - parts.scalable[t];
+    if (step_part(g, t) != kLoadingPart) {
+      sum.other[p] += g.cost[t] - parts.scalable[t];
+    } else if (g.lane[t] == g.main_lane) {
+      sum.loading[p] += g.cost[t];  // workers load at the same time as the phases, not in them
+    }
   }
   return sum;
 }
@@ -58,7 +61,8 @@ PhaseTotals totals(const Graph& g, const CpuParts& parts) {
 CpuFactors factors_at(const CpuFactors& base, const Vector& theta) {
   CpuFactors f = base;
   for (std::size_t p = 0; p < kCpuPhases; ++p) f.phase[p] *= std::exp(theta[p]);
-  f.gpu *= std::exp(theta[kGpu]);
+  f.gpu *= std::exp(theta[kGpuPart]);
+  f.loading *= std::exp(theta[kLoadingPart]);
   return f;
 }
 
@@ -100,11 +104,14 @@ void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matr
     const double share = sum.time[p] > 0 ? follows / static_cast<double>(sum.time[p]) : 1;
     const double beyond = share > 0 ? std::max(0.0, std::log(kMinRemaining / share)) : 0;
     slow[p] += beyond;
-    const double all = follows + static_cast<double>(sum.other[p]);
+    const double all = follows + static_cast<double>(sum.other[p] + sum.loading[p]);
     if (all > 0) out.slower[p] = std::log1p(follows / all * std::expm1(beyond));
   }
-  out.sigma[kGpu] = std::sqrt(std::max(0.0, covariance[kGpu][kGpu]));
-  const double gpu = kTenthPercentile * out.sigma[kGpu];
+  for (const std::size_t part : {kGpuPart, kLoadingPart})
+    out.sigma[part] = std::sqrt(std::max(0.0, covariance[part][part]));
+  const double gpu = kTenthPercentile * out.sigma[kGpuPart];
+  slow[kLoadingPart] = kTenthPercentile * out.sigma[kLoadingPart];
+  fast[kLoadingPart] = -slow[kLoadingPart];
   const auto high = static_cast<double>(step_with(g, factors_at(out.factors, slow), prior));
   const auto low = static_cast<double>(step_with(g, factors_at(out.factors, fast), prior));
   out.high = std::max(out.step, static_cast<Ns>(high * (1 + gpu)));
@@ -120,7 +127,14 @@ CpuPhase cpu_phase(const Graph& g, std::size_t task) {
   return g.lane[task] == g.main_lane ? CpuPhase::kForward : CpuPhase::kBackward;
 }
 
-// A timed phase fixes its total, of which the part that is the program's own keeps its time.
+std::size_t step_part(const Graph& g, std::size_t task) {
+  if (graph::is_gpu(g.kind[task])) return kGpuPart;
+  const bool loads = g.phase[task] == Phase::kData && g.kind[task] == TaskKind::kCpu;
+  return loads ? kLoadingPart : static_cast<std::size_t>(cpu_phase(g, task));
+}
+
+// A timed phase fixes its total, of which the part that is the program's own keeps its time. Where data are loaded in it, what the total
+// differs from the expected one is divided between loading and the rest, each in proportion to its variance.
 CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
   CpuFactors f;
   f.profiler = traced_speeds(g, prior.host);
@@ -130,9 +144,19 @@ CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
     if (sum.own[p] <= 0) continue;
     f.phase[p] = std::min(1.0, remaining_share(sum.own[p], p, counts, f.profiler[p], prior.host));
     if (!prior.timed_share[p]) continue;
-    const auto other = static_cast<double>(sum.other[p]);
-    const double all = *prior.timed_share[p] * (static_cast<double>(sum.time[p]) + other);
-    f.phase[p] = std::clamp((all - other) / static_cast<double>(sum.own[p]), kMinRemaining / 2, 2.0);
+    const auto other = static_cast<double>(sum.other[p]), loading = static_cast<double>(sum.loading[p]);
+    const double all = *prior.timed_share[p] * (static_cast<double>(sum.time[p]) + other + loading);
+    double own = all - other - loading;
+    if (loading > 0) {
+      const double expected = f.phase[p] * static_cast<double>(sum.own[p]);
+      const double of_loading = std::pow(prior.host.uncertainty.loading * loading, 2);
+      const double of_own =
+          std::pow(std::hypot(prior.host.uncertainty.shared, prior.host.uncertainty.phase[p]) * expected, 2);
+      const double to_loading = of_loading / std::max(1.0, of_loading + of_own) * (own - expected);
+      f.loading = std::max(kMinRemaining, 1 + to_loading / loading);
+      own -= to_loading;
+    }
+    f.phase[p] = std::clamp(own / static_cast<double>(sum.own[p]), kMinRemaining / 2, 2.0);
   }
   return f;
 }
@@ -147,7 +171,9 @@ Graph apply(const Graph& graph, const CpuFactors& factors, const CpuPrior& prior
     } else {
       const double f = factors.phase[static_cast<std::size_t>(cpu_phase(g, t))];
       const Ns own = parts.scalable[t] - parts.recording[t];
-      g.cost[t] += static_cast<Ns>(std::llround(static_cast<double>(own) * f)) - parts.scalable[t];
+      const double keeps = step_part(g, t) == kLoadingPart ? factors.loading : 1;
+      g.cost[t] = static_cast<Ns>(
+          std::llround(static_cast<double>(own) * f + static_cast<double>(g.cost[t] - parts.scalable[t]) * keeps));
     }
     for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
       Ns& lag = g.dep_lag[d];

@@ -105,6 +105,7 @@ struct HostCosts {
     double take_batch_us = 0;                      ///< a batch that is ready, from the pinning thread's queue
     double open_batch_us = 0, open_tensor_us = 0;  ///< from a worker process, without pinning
     double copy_call_us = 0;                       ///< queueing a copy from pinned memory to the GPU
+    double slower_with_workers = 1;  ///< CPU time of the process that trains, with worker processes over without
   } loader;
 
   /// DistributedDataParallel.
@@ -140,6 +141,7 @@ struct HostCosts {
   struct Uncertainty {
     double shared = 0;                 ///< what all phases have in common
     std::array<double, 3> phase = {};  ///< what each has of its own
+    double loading = 0;                ///< loading data in the main thread, from what the trace shows
     double run_to_run = 0;             ///< a phase, between processes that do the same
   } uncertainty;
 
@@ -166,6 +168,10 @@ struct HostCosts {
 enum class CpuPhase : std::uint8_t { kForward, kBackward, kOptimizer };
 inline constexpr std::size_t kCpuPhases = 3;
 
+/// Parts of a step whose times are uncertain independently: the CPU phases, the GPU, and loading data, in the main thread or by workers. No
+/// profiler slows loading, but storage and decoding take a time of their own in every step.
+inline constexpr std::size_t kGpuPart = kCpuPhases, kLoadingPart = kCpuPhases + 1, kStepParts = kCpuPhases + 2;
+
 /// What is known about the CPU before the step is looked at.
 struct CpuPrior {
   HostCosts host = HostCosts::built_in();
@@ -180,6 +186,7 @@ struct CpuPrior {
 struct CpuFactors {
   std::array<double, kCpuPhases> phase = {1, 1, 1};
   double gpu = 1;
+  double loading = 1;
   std::array<double, kCpuPhases> profiler = {0, 0, 0};
 };
 
@@ -189,7 +196,7 @@ struct Unprofiled {
   Ns step = 0;
   Ns low = 0, high = 0;  ///< 10th and 90th percentile
   bool calibrated = false;
-  std::array<double, kCpuPhases + 1> sigma = {};  ///< of log time that remains: forward, backward, optimizer, GPU
+  std::array<double, kStepParts> sigma = {};  ///< of log time that remains, by part of the step
   /// Log of how much longer a phase's CPU tasks take if what was subtracted as the profiler's is the program's own.
   std::array<double, kCpuPhases> slower = {};
   std::string origin;  ///< "prior", "measured step", "recorder"
@@ -197,6 +204,9 @@ struct Unprofiled {
 
 /// The phase a CPU task is scaled with.
 CpuPhase cpu_phase(const graph::Graph& graph, std::size_t task);
+
+/// The part of the step a task belongs to: a CPU phase, kGpuPart or kLoadingPart.
+std::size_t step_part(const graph::Graph& graph, std::size_t task);
 
 /// The graph with factors applied: CPU costs, hand-over, join and return lags, GPU costs.
 graph::Graph apply(const graph::Graph& graph, const CpuFactors& factors, const CpuPrior& prior);

@@ -9,6 +9,7 @@
 #include "whatif/model/script.hpp"
 #include "whatif/model/whole_number.hpp"
 #include "whatif/rewrite/loading.hpp"
+#include "whatif/rewrite/scaling.hpp"
 
 namespace foretrace::whatif {
 namespace {
@@ -78,6 +79,8 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   if (loading.empty()) return fail(ErrorCode::kDeclined, "no DataLoader gives a batch within the step");
   const double workers = parameters.number("workers");
   const bool pinned = parameters.text("pin") != "0";
+  const bool first_workers =
+      std::none_of(loading.begin(), loading.end(), [](const LoadedBatch& l) { return l.in_workers; });
   // With a thread that pins, the main thread takes a batch that is ready from a queue; without it, it opens each tensor where a
   // worker left it.
   const auto tensors = static_cast<double>(std::max<std::size_t>(
@@ -108,6 +111,7 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
       batch += static_cast<Ns>(static_cast<double>(g.traced) * now);
     }
   }
+  if (first_workers) scale_host(m, draft, m.host.loader.slower_with_workers);
   if (batch == 0) return fail(ErrorCode::kDeclined, "the batch is always ready: more workers change nothing");
   std::uint32_t first = gone.empty() ? g.lanes[g.main_lane].begin : gone.front();
   if (first > g.lanes[g.main_lane].begin) --first;
@@ -155,7 +159,7 @@ const Registered kRegistered(
                      .check = whole_number<>}},
      .assumes = "as many free cores as workers; the mean over many steps, batches come in bursts",
      .source = "torch.utils.data.DataLoader(num_workers=…)",
-     .not_modelled = "storage that is slower than the workers; workers that take cores from the main thread",
+     .not_modelled = "storage that is slower than the workers; fewer free cores than workers",
      .needs = {Need::kLoader},
      .changes = Changes::kInput,
      .code = "DataLoader(dataset, batch_size=…, num_workers=4, pin_memory=True)",

@@ -35,10 +35,10 @@ void widen_to_baseline(Deviations& deviations, const graph::Graph& g, const Mode
   const double own_down = std::log(step / static_cast<double>(own.low));
   if (deviations.holds(own_up, own_down)) return;  // saves two simulations
   const auto free = [&](std::size_t t, double sign) {
-    const auto p = static_cast<std::size_t>(host::cpu_phase(g, t));
-    return sign * kTenthPercentile * own.sigma[p] + (sign > 0 ? own.slower[p] : 0.0);
+    const std::size_t part = host::step_part(g, t);
+    return sign * kTenthPercentile * own.sigma[part] + (sign > 0 && part < host::kCpuPhases ? own.slower[part] : 0.0);
   };
-  const double gpu = kTenthPercentile * own.sigma[host::kCpuPhases];
+  const double gpu = kTenthPercentile * own.sigma[host::kGpuPart];
   const double up = deviations.moved([&](std::size_t t) { return free(t, 1); }) + std::log1p(gpu);
   const double down = -deviations.moved([&](std::size_t t) { return free(t, -1); }) - std::log1p(-gpu);
   deviations.at_least("as it is", std::min(up, own_up), std::min(down, own_down),
@@ -84,22 +84,25 @@ class ErrorFamilies {
   void add_host() {
     const double host = residuals_.sigma(kHostFamily);
     const double moment = base_.host.uncertainty.run_to_run;
-    std::array<double, host::kCpuPhases> cpu{};
-    for (std::size_t p = 0; p < host::kCpuPhases; ++p) {
+    std::array<double, host::kStepParts> cpu{};
+    double widest = 0;
+    for (std::size_t p = 0; p < host::kStepParts; ++p) {
+      if (p == host::kGpuPart) continue;
       const double open = base_.base.sigma[p];
       cpu[p] = std::max(open, std::hypot(host, std::sqrt(std::max(0.0, open * open - moment * moment))));
+      if (p < host::kCpuPhases) widest = std::max(widest, cpu[p]);
     }
-    deviations_.add_uneven(std::string(kHostFamily), *std::max_element(cpu.begin(), cpu.end()),
+    deviations_.add_uneven(std::string(kHostFamily), widest,
                            "CPU time differs between runs, and from what the trace shows under the profiler",
                            [&](std::size_t t, bool up) {
-                             if (graph::is_gpu(g_.kind[t])) return 0.0;
-                             const auto p = static_cast<std::size_t>(host::cpu_phase(g_, t));
-                             return cpu[p] + (up ? base_.base.slower[p] / kTenthPercentile : 0.0);
+                             const std::size_t p = host::step_part(g_, t);
+                             const bool slower = up && p < host::kCpuPhases;
+                             return cpu[p] + (slower ? base_.base.slower[p] / kTenthPercentile : 0.0);
                            });
   }
 
   void add_gpu_clocks() {
-    const double gpu = base_.base.sigma[host::kCpuPhases];
+    const double gpu = base_.base.sigma[host::kGpuPart];
     deviations_.add("gpu", gpu, "GPU clocks differ between runs",
                     [&](std::size_t t) { return graph::is_gpu(g_.kind[t]) ? gpu : 0.0; });
   }
