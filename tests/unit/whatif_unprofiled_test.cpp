@@ -81,6 +81,58 @@ TEST(Unprofiled, LoadingDataInManyOperationsKeepsItsTime) {
   EXPECT_GT(unprofiled_step(g) - plain, loads - 3'000 * kUs);
 }
 
+/// A range of the loader that takes `loads`, in the middle of 200 launches.
+graph::Graph loading_step(Ns loads) {
+  return launching_step([&](TraceMaker& m, Ns at) {
+    m.range("load_batch", at, at + loads);
+    return at + loads;
+  });
+}
+
+Ns part_of(const graph::Graph& g, std::size_t part) {
+  Ns sum = 0;
+  for (std::size_t t = 0; t < g.size(); ++t) sum += host::step_part(g, t) == part ? g.cost[t] : 0;
+  return sum;
+}
+
+// A measured step that is longer than the trace says shows slower storage rather than a slower interpreter: launches are alike in every
+// step, loading is not.
+TEST(Unprofiled, AMeasuredStepMovesLoadingMoreThanLaunches) {
+  const graph::Graph g = loading_step(50'000 * kUs);
+  const Ns today = unprofiled_step(g);
+  const host::CpuPrior prior;
+  const host::Unprofiled longer = host::unprofiled(g, today + 20'000 * kUs, prior);
+  const host::Unprofiled as_expected = host::unprofiled(g, std::nullopt, prior);
+  const graph::Graph slow = host::apply(g, longer.factors, prior);
+  const graph::Graph usual = host::apply(g, as_expected.factors, prior);
+  EXPECT_NEAR(static_cast<double>(longer.step), static_cast<double>(today + 20'000 * kUs),
+              0.02 * static_cast<double>(today));
+  EXPECT_GT(part_of(slow, host::kLoadingPart) - part_of(usual, host::kLoadingPart), 15'000 * kUs);
+}
+
+// The recorder timed the forward pass, loading in it: what it takes longer is divided by how well either part is known.
+TEST(Unprofiled, ATimedPhaseMovesLoadingMoreThanLaunches) {
+  const graph::Graph g = loading_step(50'000 * kUs);
+  host::CpuPrior prior;
+  const Ns expected = part_of(host::apply(g, host::prior_factors(g, prior), prior), host::kLoadingPart);
+  EXPECT_EQ(expected, 50'000 * kUs);
+  prior.timed_share[0] = 1.2;
+  EXPECT_GT(part_of(host::apply(g, host::prior_factors(g, prior), prior), host::kLoadingPart), 65'000 * kUs);
+  prior.timed_share[0] = 0.6;
+  EXPECT_LT(part_of(host::apply(g, host::prior_factors(g, prior), prior), host::kLoadingPart), 45'000 * kUs);
+}
+
+// Nobody timed the step: it is known as well as its loading is.
+TEST(Unprofiled, LoadingWidensTheBand) {
+  const host::Unprofiled loads = host::unprofiled(loading_step(50'000 * kUs), std::nullopt);
+  const host::Unprofiled launches = host::unprofiled(plain_step(), std::nullopt);
+  const auto above = [](const host::Unprofiled& u) {
+    return static_cast<double>(u.high) / static_cast<double>(u.step);
+  };
+  EXPECT_GT(above(loads), 1.3);
+  EXPECT_GT(above(loads), above(launches) + 0.05);
+}
+
 /// Backward is handed to another thread, which begins `delay` later.
 graph::Graph handed_over(Ns delay) {
   TraceMaker m;
