@@ -2,6 +2,7 @@
 
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/job/typical.hpp"
+#include "whatif/parallel/in_step.hpp"
 
 namespace foretrace::whatif {
 namespace {
@@ -16,8 +17,10 @@ Result<JobPlan> apply_to_job(const JobModels& job, const Parameters&) {
   if (std::adjacent_find(peers.begin(), peers.end()) == peers.end()) {
     return fail(ErrorCode::kDeclined, "every rank does other work than all others, so that none is known to be late");
   }
-  return JobPlan{[&job, gpu = typical_ranks(job, true), cpu = typical_ranks(job, false)](std::size_t slot, Model& model,
-                                                                                         Draft& draft) -> Status {
+  const std::vector<std::uint32_t> gpu = typical_ranks(job, true), cpu = typical_ranks(job, false);
+  bool any_slow = false;
+  for (std::size_t slot = 0; slot < gpu.size(); ++slot) any_slow |= gpu[slot] != slot;
+  return JobPlan{[&job, gpu, cpu, any_slow](std::size_t slot, Model& model, Draft& draft) -> Status {
     for (const bool on_gpu : {true, false}) {
       const std::uint32_t like = (on_gpu ? gpu : cpu)[slot];
       if (like == slot) continue;
@@ -25,6 +28,9 @@ Result<JobPlan> apply_to_job(const JobModels& job, const Parameters&) {
         if (cost != model.graph.cost[task]) draft.set(task, cost, model.graph.origin[task]);
       }
     }
+    // Next to a slow rank on the same GPU, the others had more of its memory's bandwidth than they have among equals.
+    const hardware::Parts parts = hardware::parts_of_gpu(job.ranks[gpu[slot]]->device);
+    if (any_slow && parts.count > 1) share_memory(model, draft, parts);
     if (draft.changed() == 0) draft.note_change();  // it is the typical rank
     return {};
   }};

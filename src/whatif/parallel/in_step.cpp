@@ -50,15 +50,19 @@ double slowest_process(const Model& m, std::int64_t ranks) {
   return std::exp(expected_maximum(static_cast<int>(ranks)) * m.host.uncertainty.run_to_run);
 }
 
-void run_in_step(const Model& m, Draft& draft, int ranks) {
-  if (m.interference || communicates(m.graph)) return;
-  const hardware::Parts parts = hardware::parts_of_gpu(m.device);
-  if (parts.count <= 1) return;
+void share_memory(const Model& m, Draft& draft, const hardware::Parts& parts) {
   for (const Row& row : rows_of(m, draft)) {
     const double least = hardware::least_in_step_ns(m.works[row.work], parts) * times_run(m, row);
     at_least(draft, row.tasks, static_cast<double>(row.time), least);
   }
   update_in_step(m, draft, parts);
+}
+
+void run_in_step(const Model& m, Draft& draft, int ranks) {
+  if (m.interference || communicates(m.graph)) return;
+  const hardware::Parts parts = hardware::parts_of_gpu(m.device);
+  if (parts.count <= 1) return;
+  share_memory(m, draft, parts);
   Query cpu;
   cpu.where = [&](std::uint32_t t) { return m.graph.kind[t] == TaskKind::kCpu || m.graph.kind[t] == TaskKind::kCall; };
   draft.scale(draft.select(cpu), slowest_process(m, ranks));

@@ -69,6 +69,7 @@ PLAN = [
     jobs("stages", 2, 4, "gptB:pp4 gptB:pp4/cut4-2+ lmB:pp4+ lmB:pp8 lmB:gp4 lmB:pp4/cut5-3+ moeB:pp4+ moeB:gp4 moeB:pp8 moeB:pp4/cut3-1+ lmB:pp4/bs2"),
     jobs("sequence", 2, 4, "gptB:cp+ gptB:cp/ckpt gptB:cp/bs2 lmB:cp+ lmB:cp/bs2 lmB:cp/ckpt"),
     jobs("more-experts", 2, 4, "moeC:solo+ moeC:ep+ moeC:ep/bs2 moeC:ep/ckpt moeC:ddp moeB:ep+ moeB:ep/bs2 moeB:ep/ckpt"),
+    jobs("unslowed", 2, 4, "lmA:ddp gptB:ddp gptB:tp moeA:ddp lmB:ddp"),
     jobs("straggler", 2, 4, "lmA:ddp+ gptB:ddp+ gptB:tp+ moeA:ddp+ lmB:ddp+", slow=25),
     jobs("sockets", 2, 4, "gptB:tp gptB:pp4+ gptB:gp4 gptB:cp moeA:ep gptB:ddp lmA:tp lmA:pp4+ lmA:pp8 lmA:cp moeB:ep moeC:ep lmB:tp lmB:pp4 lmB:cp gptB:fsdp",
          sockets=True, quiet_s=60),
