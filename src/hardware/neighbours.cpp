@@ -102,7 +102,7 @@ class Neighbours::Solution {
       : noise_(pool.scales_.noise), middle_(pool.scales_.middle) {
     const Features here = pool.scaled(place);
     find_nearest(pool, here, heard);
-    std::array<Features, kMost> where;
+    std::array<Features, kMaxSamples> where;
     const bool smooth = pool.scales_.smooth;
     for (std::size_t i = 0; i < nearest_; ++i) {
       where[i] = pool.places_[near_[i].second];
@@ -129,7 +129,7 @@ class Neighbours::Solution {
   /// What the first n of them say.
   [[nodiscard]] Prediction predicted_by(std::size_t n) const {
     if (n == 0) return {};
-    std::array<double, kMost> ones{}, weights = to_here_;
+    std::array<double, kMaxSamples> ones{}, weights = to_here_;
     for (std::size_t i = 0; i < n; ++i) ones[i] = 1;
     solve(ones, n);
     solve(weights, n);
@@ -156,7 +156,7 @@ class Neighbours::Solution {
   }
 
  private:
-  static constexpr std::size_t kMost = kNearest + 1;
+  static constexpr std::size_t kMaxSamples = kNearest + 1;
 
   [[nodiscard]] auto heap() { return near_.begin() + static_cast<std::ptrdiff_t>(nearest_); }
 
@@ -205,8 +205,8 @@ class Neighbours::Solution {
     std::push_heap(near_.begin(), heap());
   }
 
-  double& of(std::size_t i, std::size_t j) { return a_[i * kMost + j]; }
-  [[nodiscard]] double of(std::size_t i, std::size_t j) const { return a_[i * kMost + j]; }
+  double& of(std::size_t i, std::size_t j) { return a_[i * kMaxSamples + j]; }
+  [[nodiscard]] double of(std::size_t i, std::size_t j) const { return a_[i * kMaxSamples + j]; }
   void factorise() {
     for (std::size_t j = 0; j < n_; ++j) {
       for (std::size_t i = j; i < n_; ++i) {
@@ -216,7 +216,7 @@ class Neighbours::Solution {
       }
     }
   }
-  void solve(std::array<double, kMost>& x, std::size_t n) const {
+  void solve(std::array<double, kMaxSamples>& x, std::size_t n) const {
     for (std::size_t i = 0; i < n; ++i) {
       for (std::size_t k = 0; k < i; ++k) x[i] -= of(i, k) * x[k];
       x[i] /= of(i, i);
@@ -229,8 +229,8 @@ class Neighbours::Solution {
 
   /// Each value stands in the middle of its weight; between two is what is between them. Weights below 0 carry a trend on and
   /// vote for nothing.
-  [[nodiscard]] double median(const std::array<double, kMost>& weights, std::size_t n) const {
-    std::array<std::size_t, kMost> order{};
+  [[nodiscard]] double median(const std::array<double, kMaxSamples>& weights, std::size_t n) const {
+    std::array<std::size_t, kMaxSamples> order{};
     std::iota(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n), 0);
     std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n),
               [&](std::size_t a, std::size_t b) { return std::pair(value_[a], a) < std::pair(value_[b], b); });
@@ -255,8 +255,8 @@ class Neighbours::Solution {
   double noise_, middle_;
   std::size_t nearest_ = 0, n_ = 0;
   std::array<std::pair<double, std::size_t>, kNearest> near_;
-  std::array<double, kMost> value_{}, to_here_{};
-  std::array<double, kMost * kMost> a_;  // the lower triangle
+  std::array<double, kMaxSamples> value_{}, to_here_{};
+  std::array<double, kMaxSamples * kMaxSamples> a_;  // the lower triangle
 };
 
 Neighbours::Prediction Neighbours::at(const Features& place, const Heard& heard) const {

@@ -16,11 +16,11 @@ using whatif::Use;
 
 namespace {
 
-// Of large steps fewer strategies are predicted, so that the answer takes seconds: tasks simulated in all of them, and the
-// fewest tried anyway. A bound in tasks gives every machine the same answer.
-constexpr std::size_t kTasks = 10'000'000;
-constexpr std::size_t kFewest = 60;
-constexpr std::size_t kMost = 700;
+// Fewer strategies are predicted for large steps, so that the answer takes seconds. The bound is the number of tasks simulated for all
+// strategies together, which gives the same answer on every machine; a minimum is tried in any case.
+constexpr std::size_t kSimulatedTasks = 10'000'000;
+constexpr std::size_t kMinStrategies = 60;
+constexpr std::size_t kMaxStrategies = 700;
 
 class Adviser {
  public:
@@ -143,7 +143,7 @@ class Adviser {
 }  // namespace
 
 std::size_t evaluations_of_advice(const whatif::Model& model) {
-  return std::clamp(kTasks / std::max<std::size_t>(1, model.graph.size()), kFewest, kMost);
+  return std::clamp(kSimulatedTasks / std::max<std::size_t>(1, model.graph.size()), kMinStrategies, kMaxStrategies);
 }
 
 Advised advise(const analysis::Baseline& base, const AdviseOptions& options) { return Adviser(base, options).run(); }

@@ -161,9 +161,9 @@ class XplaneFile {
       XStatValue stat;
       if (read_stat(w.bytes, names, stat)) out.stats.put(stat);
     }
-    constexpr std::int64_t kMost = std::int64_t{1} << 61;
-    if (w.bad() || offset < -kMost || offset > kMost || length < 0 || length > kMost || line.start < -kMost ||
-        line.start > kMost) {
+    constexpr std::int64_t kLatestTime = std::int64_t{1} << 61;
+    if (w.bad() || offset < -kLatestTime || offset > kLatestTime || length < 0 || length > kLatestTime ||
+        line.start < -kLatestTime || line.start > kLatestTime) {
       ++bad_events;
       return false;
     }

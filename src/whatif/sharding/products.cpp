@@ -55,9 +55,9 @@ Product product_of(const Model& m, const Dataflow& flow, const Unit& u, const st
   return p;
 }
 
-class Finder {
+class ProductDivider {
  public:
-  Finder(const Model& m, const Dataflow& flow) : m_(m), flow_(flow) {
+  ProductDivider(const Model& m, const Dataflow& flow) : m_(m), flow_(flow) {
     out_.roles.assign(flow.units.size(), Role::kWhole);
   }
 
@@ -282,6 +282,8 @@ std::vector<Product> weight_products(const Model& model, const Dataflow& flow) {
   return products;
 }
 
-Result<DividedProducts> find_products(const Model& model, const Dataflow& flow) { return Finder(model, flow).run(); }
+Result<DividedProducts> find_products(const Model& model, const Dataflow& flow) {
+  return ProductDivider(model, flow).run();
+}
 
 }  // namespace foretrace::whatif
