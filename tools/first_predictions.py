@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""First predictions: what the program said of measured rows before it had met them, beside what it says now.
+"""First predictions: what the program said of measured rows before it had met them, next to what it says now.
 
     tools/first_predictions.py --write --program OLD    asks OLD, the program as it was when the rows arrived, and keeps its answers as they
                                                         come in data/FOLDER/first.csv

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """How far predictions of each what-if were off where it was really made: src/whatif/validation/errors.csv, which the page of
-`foretrace report` shows beside each change.
+`foretrace report` shows next to each change.
 
     tools/track_record.py            writes the file from the rows of docs/internals/appendix-{accuracy,scale,jobs,published}.md
     tools/track_record.py --check    fails when the file does not say what those rows do

@@ -99,7 +99,7 @@ class KernelTime:
 
 @dataclass(frozen=True)
 class ReplayedStep:
-    """A step simulated unchanged, beside the trace. Errors are signed: negative where the replay is shorter."""
+    """A step simulated unchanged, compared with the trace. Errors are signed: negative where the replay is shorter."""
 
     step: str
     number: int

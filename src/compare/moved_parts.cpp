@@ -175,8 +175,8 @@ class MovedParts {
       for (const auto& [key, group] : groups) {
         const Moved g = moved(group);
         const GpuItem& item = *group.front().item;
-        // Beside another stream a kernel takes as long as that one lets it: only the family's time says something.
-        if (item.beside || !beyond(g, kKernelErrors, kLeastKernel * a_.gpu_ns)) continue;
+        // The time of a kernel that overlaps another stream depends on that stream: only the family's time says something.
+        if (item.overlaps || !beyond(g, kKernelErrors, kLeastKernel * a_.gpu_ns)) continue;
         out_.push_back(
             {CauseKind::kKernels,
              fmt::format("a {} kernel takes {} for the same work: {}", to_string(family), direction(g), item.kernel),

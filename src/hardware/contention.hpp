@@ -30,6 +30,6 @@ struct LaunchedKernel {
 };
 
 /// Its speed on a device of which a collective's blocks hold `taken` SMs, over its speed on all of them.
-double speed_beside(const LaunchedKernel& kernel, const Device& device, int taken);
+double speed_during_collective(const LaunchedKernel& kernel, const Device& device, int taken);
 
 }  // namespace foretrace::hardware

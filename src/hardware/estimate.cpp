@@ -44,7 +44,7 @@ Estimate after_autotuning(const Estimate& grouped, const Work& w, const Tables& 
   if (!(grouped.us > 0) || !tries_direct_kernel(w)) return grouped;
   const StreamingWeights* looped = t.laws().streaming("direct", d);
   const Estimate direct = direct_convolution(w, t, d);
-  return looped != nullptr && keeps_direct_kernel(grouped.us, direct.us, looped->beside) ? direct : grouped;
+  return looped != nullptr && keeps_direct_kernel(grouped.us, direct.us, looped->loop_factor) ? direct : grouped;
 }
 
 struct EstimateOfKind {

@@ -115,8 +115,8 @@ void read_memory(const Model& m, const StepReader& reader, Parts& out) {
   out.old_transient = most.early.bytes - most.early.before - kept - copies;
   out.last.transient = most.behind.bytes - most.behind.before - kept - copies;
   out.block.transient = most.back.bytes - most.back.before - most.back.own - (kept - out.last.activation) - copies;
-  const StepReader::Level& beside = most.beside;
-  out.block.scratch = beside.bytes - beside.before - beside.own - (kept - out.last.activation) - copies;
+  const StepReader::Level& bare = most.without_gradients;
+  out.block.scratch = bare.bytes - bare.before - bare.own - (kept - out.last.activation) - copies;
   out.first.transient = most.end.bytes - most.end.before - most.end.own - copies;
 }
 

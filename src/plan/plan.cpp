@@ -178,8 +178,7 @@ class Reader {
     }
     if (p.sequence && p.tp == 1) return fail(ErrorCode::kUsage, "sequence=1 needs tp of 2 or more");
     if (p.buckets && !p.master)
-      return fail(ErrorCode::kUsage,
-                  "buckets=kept is of gradients in FP32 beside half-precision weights: give master=fp32");
+      return fail(ErrorCode::kUsage, "buckets=kept needs FP32 gradients with half-precision weights: give master=fp32");
     if ((p.async || !p.divide_keys) && p.tp == 1)
       return fail(ErrorCode::kUsage, "async and kv are of tp: give tp of 2 or more");
     if ((p.imbalance != 1 || p.capacity != 1) && p.ep == 1)

@@ -161,9 +161,9 @@ struct Planner::State {
   // Whether what-ifs say all of a plan. Over which GPUs gradients are summed differs between experts and all else, which one says for ep alone.
   [[nodiscard]] bool one_pass(const Plan& plan, const Batch& batch) const {
     const bool one_sum = plan.ep == 1 || !plan.reduce || experts_alone(plan);
-    const bool fp32_beside = plan.master && today.parts.gradient_bytes < 4;
+    const bool keeps_fp32_copies = plan.master && today.parts.gradient_bytes < 4;
     return plan.pp == 1 && batch.microbatches == 1 && figures.layers == figures.traced_layers && one_sum &&
-           !plan.overlap && !plan.bucket_mb && !plan.fused_loss && !fp32_beside;
+           !plan.overlap && !plan.bucket_mb && !plan.fused_loss && !keeps_fp32_copies;
   }
 
   PlanPrediction predict(const Plan& plan, Actions actions);

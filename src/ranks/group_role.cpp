@@ -82,7 +82,7 @@ Roles roles_of(const GroupUse& use, double job_total, bool in_pipeline, std::str
     }
   }
   const bool scatters = matters(use.scattered), reduces = matters(use.reduced);
-  // Buffers and statistics are little beside gradients; parameters are as many.
+  // Buffers and statistics are small compared to gradients; parameters are as large.
   const double gradients = use.reduced.total() + use.scattered.total();
   const bool gathers = matters(use.gathered) && use.gathered.total() > kActivationShare * gradients;
   const bool placed = use.reduced.forward + use.reduced.backward + use.scattered.forward + use.scattered.backward > 0;

@@ -157,7 +157,7 @@ void Incremental::summarise() {
   }
 }
 
-Ns Incremental::ready_beside_lane(std::uint32_t t) const {
+Ns Incremental::ready_without_lane(std::uint32_t t) const {
   Ns ready = 0;
   for (std::uint32_t k = reason_begin_[t]; k < reason_begin_[t + 1]; ++k) {
     const Reason& r = reasons_[k];

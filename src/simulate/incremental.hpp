@@ -58,8 +58,8 @@ class Incremental {
   [[nodiscard]] Ns start(std::uint32_t task) const { return start_[task] + shift(task); }
   [[nodiscard]] Ns end(std::uint32_t task) const { return start(task) + cost_of(task); }
   [[nodiscard]] Ns cost_of(std::uint32_t task) const { return cost_[task]; }
-  /// When everything but the task in front of it on its lane lets a task go.
-  [[nodiscard]] Ns ready_beside_lane(std::uint32_t task) const;
+  /// When a task could start if it did not have to wait for the task before it on its lane.
+  [[nodiscard]] Ns ready_without_lane(std::uint32_t task) const;
   /// A task that holds this one back exactly; kNone: the step's begin. Of several, the lane's comes last.
   [[nodiscard]] std::uint32_t cause(std::uint32_t task) const;
 

@@ -29,7 +29,7 @@ struct PipelineCosts {
   std::vector<StageCost> stages;  ///< by stage
   std::vector<Ns> transfer;       ///< from stage i to i + 1, and back: one entry fewer than stages
   bool sender_waits = false;      ///< a rank does nothing else while it sends
-  Ns saved_by_pairing = 0;        ///< of a forward beside a backward: what each hides of the other
+  Ns saved_by_pairing = 0;        ///< time that an overlapping pair of forward and backward saves
 };
 
 struct PipelineRun {

@@ -37,7 +37,7 @@ def command(*args, program=(sys.executable, "-m", "foretrace"), **options):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_one_of_a_file_beside_one_of_the_catalogue(plugin):
+def test_one_of_a_file_with_one_of_the_catalogue(plugin):
     status, out, _ = command("whatif", EXAMPLE, "half-batchnorm:x=0.4", "fused-optimizer", "--plugin", plugin, "--json")
     assert status == 0
     own, fused = json.loads(out)["predictions"]

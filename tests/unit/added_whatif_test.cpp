@@ -1,4 +1,4 @@
-// What-ifs beside the catalogue's, those of plugins: known wherever what-ifs are asked for. And the example of
+// What-ifs of plugins, in addition to the catalogue's: known wherever what-ifs are asked for. And the example of
 // docs/internals/adding-a-whatif.md (half_batchnorm.cpp), which is one file and shows in help, lists, the documentation's table and JSON.
 
 #include <cstdio>

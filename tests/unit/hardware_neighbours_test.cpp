@@ -39,9 +39,9 @@ TEST(Neighbours, TheMedianDoesNotFollowOneOfMany) {
   for (std::uint32_t i = 0; i < 20; ++i) {
     pool.add({.at = {0.5 * i}, .value = i == 9 ? 2.0 : 0.0, .group = i, .shape = i});
   }
-  const Neighbours::Prediction beside = pool.at({4.75}, {.left_out = 10});
-  EXPECT_GT(beside.mean, 0.2);
-  EXPECT_LT(std::abs(beside.value), std::abs(beside.mean));
+  const Neighbours::Prediction near = pool.at({4.75}, {.left_out = 10});
+  EXPECT_GT(near.mean, 0.2);
+  EXPECT_LT(std::abs(near.value), std::abs(near.mean));
   EXPECT_NEAR(pool.at({5.5}, {.left_out = 11}).value, 0, 1e-9);
   EXPECT_NEAR(pool.at({4.5}).value, 2, 0.3);
 }

@@ -150,9 +150,9 @@ TEST(Offload, IsASlowDownThatSavesMemory) {
   ASSERT_TRUE(p.declined.empty()) << p.declined;
   EXPECT_LT(p.speedup, 0.25);
   EXPECT_LT(*p.peak_bytes, *step_at(example()).figures.peak_bytes / 2);
-  const Prediction beside = predicted(example(), {"offload:prefetch=1"});
-  EXPECT_LT(beside.step, p.step);
-  EXPECT_EQ(beside.graph.lanes.size(), step_at(example()).model.graph.lanes.size() + 2);
+  const Prediction prefetched = predicted(example(), {"offload:prefetch=1"});
+  EXPECT_LT(prefetched.step, p.step);
+  EXPECT_EQ(prefetched.graph.lanes.size(), step_at(example()).model.graph.lanes.size() + 2);
 }
 
 TEST(CompressActivations, KeepsHalf) {

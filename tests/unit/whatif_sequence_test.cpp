@@ -99,7 +99,7 @@ TEST(Sequence, ScoresFollowTheSquare) {
     }
     return 0.0;
   };
-  // Attention computed from its parts: the softmax over scores beside that over the vocabulary.
+  // Attention computed from its parts: the softmax over scores and that over the vocabulary.
   const Prediction base = predicted("h200-clean/gpt2", {});
   const Prediction twice = predicted("h200-clean/gpt2", {"sequence:x=2"});
   EXPECT_GT(softmax(twice), 2.5 * softmax(base));

@@ -102,7 +102,7 @@ struct ScaleReport {
   [[nodiscard]] double efficiency(const whatif::Prediction& p) const {
     return std::min(1.0, p.speedup / change_speedup);
   }
-  /// What this step takes over one worker's beside exposed communication: kernels that share the GPU with collectives, and calls.
+  /// What this step takes longer than one worker's, without exposed communication: kernels that share the GPU with collectives, and calls.
   [[nodiscard]] Ns other_than_exposed(const whatif::Prediction& p) const {
     return std::max<Ns>(0,
                         static_cast<Ns>(static_cast<double>(p.step) * (1 - efficiency(p))) - p.exposed_communication);

@@ -28,12 +28,12 @@ class Schedule {
 };
 
 /// What tasks that run at the same time do to each other. A task carries work: its time alone. While a collective runs, a
-/// computation of the same GPU advances at `beside_communication` of its speed, and the other way round; tasks of one link
+/// computation of the same GPU advances at `speed_in_communication` of its speed, and vice versa; tasks of one link
 /// share it evenly. Empty columns: no effect.
 struct Contention {
-  std::vector<float> beside_communication;  ///< per task: speed of a computation while a collective runs
-  std::vector<float> beside_computation;    ///< per task: speed of a collective while a computation runs
-  std::vector<std::uint32_t> link;          ///< per task: the link it occupies; kNone when none
+  std::vector<float> speed_in_communication;  ///< per task: speed of a computation while a collective runs
+  std::vector<float> speed_in_computation;    ///< per task: speed of a collective while a computation runs
+  std::vector<std::uint32_t> link;            ///< per task: the link it occupies; kNone when none
   std::uint32_t links = 0;
 };
 /// The same for `copies` of the graph in a row.

@@ -219,7 +219,7 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
       return std::none_of(wanted.begin(), wanted.end(), [&](const std::string& w) { return glob_match(w, b.name); });
     });
   }
-  if (wanted.empty()) drop_entries_beside_stages(blocks);
+  if (wanted.empty()) drop_entries_outside_stages(blocks);
   const std::shared_ptr<const StepFacts> has = step_facts(m);
   std::erase_if(blocks, [&](const BlockOfLayers& b) { return !b.name.empty() && recomputes(*has, b.name); });
   if (blocks.empty()) {

@@ -6,9 +6,9 @@
 #include "foretrace/whatif/parallel.hpp"
 #include "whatif/catalogue/also_written.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/job/kernels_beside.hpp"
 #include "whatif/job/nearest_network.hpp"
 #include "whatif/job/network_costs.hpp"
+#include "whatif/job/overlapping_kernels.hpp"
 #include "whatif/model/whole_number.hpp"
 #include "whatif/parallel/scheme_whatif.hpp"
 
@@ -116,7 +116,7 @@ Status apply_network(Model& model, Draft& draft, const Parameters& p) {
     model.not_modelled.push_back(fmt::format("{} of {} collectives keep their time: their size or ranks are unknown",
                                              unknown, collectives.size()));
   }
-  if (!others.empty()) slow_kernels_beside(model, draft, others);
+  if (!others.empty()) slow_overlapping_kernels(model, draft, others);
   return {};
 }
 

@@ -60,7 +60,7 @@ Status apply_tf32(Model& m, Draft& draft, const Parameters& parameters) {
       continue;
     }
     if (!uses_tensor_cores(work) || work.dtype != work::Dtype::kFp32) continue;
-    // Beside others of its kind in TF32, the library chose FP32 for it.
+    // Others of its kind run in TF32: the library chose FP32 for this one.
     if (work.family == work::Family::kGemm ? has->tf32_products : has->tf32_convolutions) continue;
     work::Work becomes = with_dtype(work, work::Dtype::kTf32);
     becomes.strict_ns = static_cast<double>(row.time) / times_run(m, row);

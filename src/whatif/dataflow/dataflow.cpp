@@ -88,13 +88,13 @@ class FlowBuilder {
     return rank;
   }
 
-  // `may_be_new`: may it be the latest result, whose shape is not known? `alongside`: inputs of the same unit.
-  std::uint32_t find(const Shape& shape, const Unit& unit, bool may_be_new, std::size_t beside) {
+  // `may_be_new`: may it be the latest result, whose shape is not known? `siblings`: how many inputs the same unit has.
+  std::uint32_t find(const Shape& shape, const Unit& unit, bool may_be_new, std::size_t siblings) {
     std::uint32_t best = kNone;
     int lowest = INT32_MAX;
     if (const auto it = by_shape_.find(shape); it != by_shape_.end()) {
       const std::size_t look_back =
-          48 + 4 * beside;  // a part of a long list is older, with views of all others behind it
+          48 + 4 * siblings;  // a part of a long list is older, with views of all others behind it
       const auto& list = it->second;
       const bool in_place = unit.name.ends_with("_");
       const bool product = multiplies_weights(unit.name);
@@ -122,7 +122,7 @@ class FlowBuilder {
   }
 
   // `use`: which tensor it is, where an execution trace shows; then nothing is left to find out.
-  void take(Unit& unit, std::size_t argument, const Shape& shape, bool may_be_new = true, std::size_t beside = 0,
+  void take(Unit& unit, std::size_t argument, const Shape& shape, bool may_be_new = true, std::size_t siblings = 0,
             const trace::TensorUse* use = nullptr) {
     const std::int64_t n = work::elements_of(shape);
     std::uint32_t id = kNone;
@@ -133,7 +133,7 @@ class FlowBuilder {
       if (flow_.values[id].shape.empty() && flow_.values[id].producer != kNone) flow_.values[id].shape = shape;
       if (id == unshaped_) unshaped_ = kNone;
     } else {
-      id = shape.empty() ? kNone : find(shape, unit, may_be_new, beside);
+      id = shape.empty() ? kNone : find(shape, unit, may_be_new, siblings);
       if (id == kNone) id = add_value({}, kNone, kNone);
     }
     flow_.values[id].consumers.push_back(static_cast<std::uint32_t>(flow_.units.size()));

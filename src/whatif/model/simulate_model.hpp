@@ -10,7 +10,7 @@
 namespace foretrace::whatif {
 
 /// The speed of a task while such a collective runs on its GPU, over its speed alone.
-double speed_beside(const Model& model, std::uint32_t task, const Interference& collective);
+double speed_during_collective(const Model& model, std::uint32_t task, const Interference& collective);
 
 /// A model simulated under several costs. It must not change meanwhile, and must outlive this.
 class ModelRuns {

@@ -52,8 +52,8 @@ Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& 
   if (!m.interference) {
     const hardware::Figures& measured = hardware::measured_figures(m.device);
     const bool inside = few_queues_ && inside_one_gpu(m.device, cluster);
-    m.interference = Interference{0, measured.beside_collective,
-                                  inside ? measured.collective_inside : measured.collective_beside, 0};
+    m.interference = Interference{0, measured.kernel_contention,
+                                  inside ? measured.collective_inside : measured.collective_contention, 0};
   }
 }
 

@@ -19,7 +19,7 @@ Servers::Servers(Builder& builder, bool own_network) : b_(builder) {
     pull_lane_ = b_.new_lane("pull from servers");
     sum_lane_ = b_.new_lane("server");
   } else {
-    // A worker's link carries its pushes and, for the server alongside it, the pulls of the others.
+    // A worker's link carries its pushes and, for the server next to it, the pulls of the others.
     push_lane_ = pull_lane_ = own_network ? b_.new_lane("network") : b_.lane();
     sum_lane_ = b_.draft.add_lane(graph::GraphLaneKind::kGpu, "server", b_.m.graph.lanes[b_.gradients.stream].device);
   }
@@ -27,7 +27,7 @@ Servers::Servers(Builder& builder, bool own_network) : b_(builder) {
 
 Ns Servers::time_of(double bytes) const {
   const int workers = b_.cluster.workers;
-  if (beside_workers()) {
+  if (on_workers()) {
     return 2 * b_.cluster.collectives->cost({Collective::kAllToAll, bytes, workers}).ns +
            b_.memory_ns(bytes / workers * 3 * (workers - 1));
   }
@@ -88,7 +88,7 @@ hardware::CollectiveCost Servers::link_cost(double bytes, Collective way) const 
 
 Status apply_ps(Builder& b) {
   Buckets buckets(b);
-  // Buckets, and what comes back: from servers beside the workers also the sum that each makes itself.
+  // Buckets, and what comes back: with servers on the workers also the sum that each computes itself.
   const std::int64_t whole = b.gradients.bytes();
   if (b.m.memory) b.m.memory->start_bytes += 2 * whole + (b.how.servers > 0 ? 0 : whole / b.cluster.workers);
   Servers servers(b, false);
@@ -102,7 +102,7 @@ Status apply_ps(Builder& b) {
       b.draft.depend(at.cpu, b.first_of(e.pull), 0, DependencyKind::kLaunch);
     }
     // What waits on a stream that shares the main one's queue: the server's sum, or the division behind a pull.
-    if (b.few_queues()) b.hold_main_stream(launched, servers.beside_workers() ? e.sum : e.pull);
+    if (b.few_queues()) b.hold_main_stream(launched, servers.on_workers() ? e.sum : e.pull);
     return e.pull;
   });
   buckets.copy_back();

@@ -18,9 +18,9 @@ class Servers {
  public:
   Servers(Builder& builder, bool own_network);
 
-  [[nodiscard]] bool beside_workers() const { return b_.how.servers == 0; }
+  [[nodiscard]] bool on_workers() const { return b_.how.servers == 0; }
 
-  Exchange exchange(double bytes) { return beside_workers() ? with_neighbours(bytes) : with_servers(bytes); }
+  Exchange exchange(double bytes) { return on_workers() ? with_neighbours(bytes) : with_servers(bytes); }
   /// What an exchange takes that has the network for itself.
   [[nodiscard]] Ns time_of(double bytes) const;
 

@@ -71,7 +71,7 @@ Status Group::reduce_gradients(const std::function<bool(const Gradient&)>& own) 
   Builder reduce(m_, draft_, gradients, how_, cluster_);
   FORETRACE_TRY_VOID(apply_ddp(reduce));
   if (m_.memory)
-    m_.memory->start_bytes -= gradients.bytes();  // gradients are parts of the buckets, not copies beside them
+    m_.memory->start_bytes -= gradients.bytes();  // gradients are parts of the buckets, not separate copies
   m_.buckets = plan_of(gradients, how_).size();
   return {};
 }

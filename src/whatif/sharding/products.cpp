@@ -240,7 +240,7 @@ class ProductDivider {
       std::set<std::uint32_t> between;
       if (!walk_back(p.input, fed_by, between)) continue;
       for (const std::uint32_t u : fed_by) {
-        for (const std::uint32_t same : beside(u)) {
+        for (const std::uint32_t same : columns_like(u)) {
           Product& narrow = out_.products[same];
           narrow.key_value = narrow.out == p.in / out_.heads * out_.key_heads;
         }
@@ -248,8 +248,8 @@ class ProductDivider {
     }
   }
 
-  // A product divided by columns, and others of its kind that read the same.
-  [[nodiscard]] std::vector<std::uint32_t> beside(std::uint32_t unit) const {
+  // A product divided by columns, and the others divided so that read the same input.
+  [[nodiscard]] std::vector<std::uint32_t> columns_like(std::uint32_t unit) const {
     std::vector<std::uint32_t> out{unit};
     const std::uint32_t input = out_.products[unit].input;
     for (std::uint32_t u = 0; input != kNone && u < flow_.units.size(); ++u) {

@@ -18,6 +18,6 @@ struct OtherTransfer {
 };
 
 /// Writes the kernels' times into the draft: by their overlap in the step as it is, and in the step with these collectives.
-void slow_kernels_beside(const Model& model, Draft& draft, const std::vector<OtherTransfer>& collectives);
+void slow_overlapping_kernels(const Model& model, Draft& draft, const std::vector<OtherTransfer>& collectives);
 
 }  // namespace foretrace::whatif
