@@ -1,4 +1,4 @@
-"""Rows of reports, as frozen dataclasses. Fields are named as in the JSON form; None: the trace does not tell."""
+"""Rows of reports, as frozen dataclasses. Fields are named as in the JSON form; None: the trace does not show it."""
 
 from __future__ import annotations
 
