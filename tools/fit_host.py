@@ -340,7 +340,7 @@ def without_each(program: Path, folder: Path) -> dict[str, Path]:
     return out
 
 
-def said(title: str, errors: list[float]) -> str:
+def described(title: str, errors: list[float]) -> str:
     return f"{title}: {np.mean(np.abs(errors)):.1f} % mean, {np.max(np.abs(errors)):.0f} % max, {len(errors)} phases"
 
 
@@ -359,14 +359,14 @@ def main() -> int:
         weights = {n: v for n, v in kept.items() if n.startswith("counted_")}
         found = left_out(some, micro, weights)
         figures |= spreads(found)
-        print(said("left out, times alone", [b for *_, b in left_out(some, micro)]))
-        print(said("left out, times alone, modules' calls not told from the rest", [b for *_, b in left_out(some, micro | {"module_us": 0.0})]))
-        print(said("in sample", off_pct(some, kept)))
-        print(said("left out, the host's speed around the row known", [a for _, a, _ in found]))
-        print(said("left out", [b for *_, b in found]))
+        print(described("left out, times alone", [b for *_, b in left_out(some, micro)]))
+        print(described("left out, times alone, modules' calls not told from the rest", [b for *_, b in left_out(some, micro | {"module_us": 0.0})]))
+        print(described("in sample", off_pct(some, kept)))
+        print(described("left out, the host's speed around the row known", [a for _, a, _ in found]))
+        print(described("left out", [b for *_, b in found]))
         for phase in PHASES:
-            print(said(f"  {phase}", [b for s, _, b in found if s.phase == phase]))
-        print(said("left out, kernels launched from Python", off_launches(options.program, kept)))
+            print(described(f"  {phase}", [b for s, _, b in found if s.phase == phase]))
+        print(described("left out, kernels launched from Python", off_launches(options.program, kept)))
         print(f"event_layer_us {again['event_layer_us']:.1f}, left {again['left']:.3f}, follows {again['follows']:.2f}")
     return fitted.keep({options.output: csv_of(figures)}, options.check)
 

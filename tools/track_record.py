@@ -69,7 +69,7 @@ class Errors:
     gpu: list[float] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)
     unseen: list[float] = field(default_factory=list)  # steps of networks that nothing is fitted on
-    blind: list[float] = field(default_factory=list)  # steps as they were predicted before the program had met them
+    blind: list[float] = field(default_factory=list)  # steps as they were predicted before their measurements were used
     worst: tuple[float, str] = (-1.0, "")
     networks: set[str] = field(default_factory=set)
     measured: set[str] = field(default_factory=set)  # measurements with a time: some are predicted in two ways

@@ -1,4 +1,4 @@
-// From how two steps are run to what changed between them, in the words of the catalogue where it has them.
+// Names what changed between how two steps are run, as a what-if of the catalogue where there is one.
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ using whatif::Difference;
 using work::Dtype;
 using work::Family;
 
-// Shares of a step from which on it is said to use FP8, and to work mostly in one way.
+// Shares of a step from which it counts as using FP8, and as working mostly in one way.
 constexpr double kFp8Share = 0.05, kMajority = 0.5;
 // Large products stay the library's: what a compiler writes can be a small part of GPU time.
 constexpr double kCompiled = 0.005;
@@ -31,7 +31,7 @@ std::string type_name(Dtype dtype) {
   return name;
 }
 
-// What each way to update parameters is called, and the difference that it makes.
+// Names of the kinds of parameter updates, and the difference that each is.
 struct UpdateWay {
   std::string_view text;
   std::optional<Difference> difference = {};
@@ -61,7 +61,7 @@ std::string whatif_for(std::optional<Difference> difference) {
 }
 
 // The change of the catalogue that this is.
-std::string_view whatif_for(Changes changes) { return whatif::the_one_that_changes(changes).name; }
+std::string_view whatif_for(Changes changes) { return whatif::first_whatif_that_changes(changes).name; }
 
 // The scheme behind the collectives of a step; schemes are what-ifs of the same name.
 std::string_view scheme(const Traits& traits) {

@@ -21,7 +21,7 @@ namespace {
 using graph::Graph;
 using graph::TaskKind;
 
-// Steps looked at alongside the one shown: their kernels are averaged. More say little more, and each costs a graph.
+// Steps read in addition to the one shown: their kernels are averaged. More steps add little, and each needs a graph.
 constexpr std::size_t kSteps = 4;
 
 class Collector {

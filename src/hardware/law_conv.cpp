@@ -102,7 +102,7 @@ double law_us(const Work& w, const Convolution& c, const ConvolutionWeights& p, 
   x.k = filter ? outputs : data ? std::max(1.0, out * taps / skipped) : in * taps;
   double us = product_us(x, p, d);
   if (!tensor && winograd_can_do(c)) {
-    // F(4 x 4, 3 x 3): 36 products over a sixteenth of the pixels, their operands written and read on the way.
+    // F(4 x 4, 3 x 3): 36 products over a sixteenth of the pixels, their operands written and read in between.
     const double tiles = outputs / 16;
     x.batch = 36;
     x.m = filter ? out : tiles;

@@ -1,7 +1,7 @@
 #pragma once
 // Parameters of the laws of fused attention, recurrent layers and work that streams: laws/*.csv, written by tools/fit_laws.py from
-// measurements on an H200 (data/) and on other GPUs (public tables), with the error that remains alongside each set. tools/laws.py
-// says what each parameter means and between which bounds it was looked for.
+// measurements on an H200 (data/) and on other GPUs (public tables), with the remaining error of each set. tools/laws.py gives the
+// meaning and the bounds of each parameter.
 
 #include <string>
 #include <string_view>

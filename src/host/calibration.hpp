@@ -1,5 +1,5 @@
 #pragma once
-// Moves what is assumed of a CPU and a GPU as little as possible so that a simulated step meets a measured one. The step is a function
+// Adjusts the assumed speeds of CPU and GPU as little as possible so that a simulated step matches a measured one. The step is a function
 // of the logarithms of four factors: the CPU time of forward, backward and update, and the time of the GPU.
 //
 //   Calibration c([&](const Calibration::Vector& theta) { return step_with(theta); }, prior_covariance(prior));

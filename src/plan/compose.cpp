@@ -140,7 +140,7 @@ class Composer {
     return c;
   }
 
-  /// Bytes of an element on its way to those that compute with it.
+  /// Bytes of an element as it is gathered.
   [[nodiscard]] double gathered_size() const { return size_of(plan_.param_dtype, p_.gradient_bytes); }
 
   Ns group(Collective kind, double bytes, std::int64_t ranks, std::int64_t apart) {

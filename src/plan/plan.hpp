@@ -5,8 +5,8 @@
 //   FORETRACE_TRY(Planner planner, Planner::make(base, {.network = {.fabric = "DGX-H100"}}));
 //   const PlanPrediction p = planner.predict(plan);      // p.step; p.bubble; p.peak_bytes; p.tokens_per_s
 //
-// The trace's batch is that of one data-parallel replica: `pp` cuts it into micro-batches, `cp` cuts its sequence, `tp` and
-// `ep` keep it. The changes of one GPU are what-ifs and predicted as such; stages, schedule and groups are put together here.
+// The trace's batch is that of one data-parallel replica: `pp` divides it into micro-batches, `cp` divides its sequence, `tp` and
+// `ep` keep it. The changes on one GPU are predicted as what-ifs; stages, schedule and groups are composed here.
 
 #include <cstdint>
 #include <functional>

@@ -271,7 +271,7 @@ Status Planner::State::predict_into(const Plan& plan, Actions actions, PlanPredi
   if (one_pass(plan, batch)) {
     FORETRACE_TRY_VOID(without_pipeline(plan, shape, out));
   } else if (plan.cpu_offload || plan.prefetch) {
-    return fail(ErrorCode::kDeclined, "cpu_offload and prefetch are predicted of one micro-batch without stages");
+    return fail(ErrorCode::kDeclined, "cpu_offload and prefetch are predicted only for one micro-batch without stages");
   }
   rates(plan, batch, one_gpu, out);
   return {};

@@ -1,5 +1,5 @@
 #pragma once
-// What a step does in all, read from its graph where only the GPU takes time, or only the CPU, and from its memory.
+// Totals of a step: from its graph with only GPU time, or only CPU time, and from its memory curve.
 //
 //   FORETRACE_TRY(const Borders borders, borders_of(model.graph, blocks));
 //   const Whole whole = StepReader(model, borders).read();      // whole.all.forward; whole.last.backward

@@ -75,7 +75,7 @@ struct RunSpread {
     return kTable;
   }
   [[nodiscard]] double of(StragglerCause cause) const {
-    if (cause == StragglerCause::kSlowLink) return 0;  // nobody recorded it; the clocks' error bounds it
+    if (cause == StragglerCause::kSlowLink) return 0;  // not recorded; the clocks' error bounds it
     return cause == StragglerCause::kSlowKernel ? kernel : cpu;
   }
 };

@@ -1,4 +1,4 @@
-// The engine for what depends on the moment: which task a lane chooses, and how fast tasks run alongside each other. Speeds
+// The engine for what depends on the state at a time: which task a lane chooses, and how fast concurrent tasks run. Speeds
 // change when a collective or the first computation begins or ends, so events are processed in the order of time and the
 // ends of running tasks move.
 

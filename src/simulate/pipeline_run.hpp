@@ -3,7 +3,7 @@
 //
 //   PipelineRun run = run_pipeline(schedule, costs);     run.end;  run.start[rank][action];  run.busy[rank]
 //
-// A rank does its actions in order, each once what it needs has arrived. Its CPU launches them in the same order without
+// A rank runs its actions in order, each as soon as its input has arrived. Its CPU launches them in the same order without
 // waiting for the GPU, so an action ends no earlier than the CPU has launched it.
 
 #include <vector>

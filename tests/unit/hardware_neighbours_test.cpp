@@ -78,9 +78,10 @@ TEST(Neighbours, ACompletePoolAnswersAsOneThatLooksAtAllSamples) {
   complete.complete();
   for (std::uint32_t i = 0; i < 60; ++i) {
     const Features place = {0.5 * i - 4, 0, 0.25 * (i % 30)};
-    const Neighbours::Heard heard = i % 2 == 0 ? Neighbours::Heard{} : Neighbours::Heard{.left_out = 3};
-    EXPECT_EQ(complete.at(place, heard).value, pool.at(place, heard).value) << i;
-    EXPECT_EQ(complete.at(place, heard).variance, pool.at(place, heard).variance) << i;
+    const Neighbours::SampleFilter filter =
+        i % 2 == 0 ? Neighbours::SampleFilter{} : Neighbours::SampleFilter{.left_out = 3};
+    EXPECT_EQ(complete.at(place, filter).value, pool.at(place, filter).value) << i;
+    EXPECT_EQ(complete.at(place, filter).variance, pool.at(place, filter).variance) << i;
   }
 }
 

@@ -115,7 +115,7 @@ TEST(RanksJob, ASlowLinkIsNamed) {
   }
   EXPECT_EQ(r.stragglers.without_any, r.replayed - 3 * 700'000);
   // Nothing ties the groups' clocks.
-  EXPECT_THAT(r.notes, Contains(HasSubstr("no collective ties rank 2 to rank 0")));
+  EXPECT_THAT(r.notes, Contains(HasSubstr("no collective connects rank 2 with rank 0")));
 }
 
 // A receive waits for its send; the sender waits for nobody.

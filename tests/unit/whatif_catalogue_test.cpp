@@ -92,7 +92,7 @@ TEST(Catalogue, WhatDoesNotApplyIsDeclinedWithTheReason) {
   EXPECT_THAT(reason(example(), {"amp", "amp"}), HasSubstr("already"));
   EXPECT_THAT(reason(more("llama_w4.compile"), {"compile"}), HasSubstr("already"));
   EXPECT_THAT(reason(more("llama_w4.base"), {"compile", "compile"}), HasSubstr("compile: "));
-  EXPECT_THAT(reason(clean("gpt2.base"), {"substitute"}), HasSubstr("no layers side by side"));
+  EXPECT_THAT(reason(clean("gpt2.base"), {"substitute"}), HasSubstr("no parallel layers"));
   EXPECT_THAT(reason(clean("gpt2.base"), {"compress-activations:code=lossless"}), HasSubstr("no ReLU"));
   EXPECT_THAT(reason(example(), {"dataloader"}), HasSubstr("no DataLoader"));
   EXPECT_THAT(reason(example(), {"batch:x=2", "offload"}), HasSubstr("in front of it"));

@@ -70,7 +70,7 @@ TEST(HostCosts, AWrongFileSaysWhere) {
     EXPECT_FALSE(host::HostCosts::parse(wrong, "host.csv")) << wrong;
   }
   for (const char* nothing : {"", "# only a remark\n"}) {
-    EXPECT_EQ(host::HostCosts::parse(nothing, "host.csv").error().message, "the file holds no figure of a host");
+    EXPECT_EQ(host::HostCosts::parse(nothing, "host.csv").error().message, "the file holds no figures of a host");
   }
   EXPECT_FALSE(host::HostCosts::read("no such file.csv"));
 }

@@ -190,9 +190,9 @@ struct WhatIf {
 
 /// The catalogue, sorted by name. One file each under src/whatif/catalogue.
 const std::vector<WhatIf>& catalogue();
-/// Those with this subject, by name; and the catalogue's first. It has at least one of each.
-std::vector<const WhatIf*> that_change(Changes changes);
-const WhatIf& the_one_that_changes(Changes changes);
+/// The what-ifs that change this, by name; and the first of them in the catalogue, which has at least one of each.
+std::vector<const WhatIf*> whatifs_that_change(Changes changes);
+const WhatIf& first_whatif_that_changes(Changes changes);
 /// The use of a what-if that makes this difference: "fused-optimizer"; empty where none does.
 std::string use_that_explains(Difference difference);
 /// Adds a what-if of the embedding program or of a plugin until the program ends, or replaces one added before under the same

@@ -48,7 +48,7 @@ void find_bursts(StepState& s) {
       const Ns a = s.trace().events.start[e];
       const Ns b = s.trace().end(e);
       const auto next = std::upper_bound(points.begin(), points.end(), a);
-      // An event that straddles points of the main thread runs alongside it: nobody waits for it.
+      // An event that straddles points of the main thread runs concurrently: nothing waits for it.
       if (next == points.begin() || next == points.end() || b > *next || a < concurrent_until) {
         const trace::EventKind kind = s.trace().kind(e);
         if (kind == trace::EventKind::kOp || kind == trace::EventKind::kRuntime)

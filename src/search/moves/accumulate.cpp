@@ -10,7 +10,7 @@ namespace foretrace::search {
 namespace {
 
 void propose(const StrategyView& v, std::vector<Strategy>& out) {
-  const std::string& name = whatif::the_one_that_changes(whatif::Changes::kAccumulation).name;
+  const std::string& name = whatif::first_whatif_that_changes(whatif::Changes::kAccumulation).name;
   const std::string now = use_in(v.strategy, name);
   int n = 1;
   if (const std::size_t at = now.find("n="); at != std::string::npos) {

@@ -344,7 +344,7 @@ void HloModule::set_sizes(const HloInstruction& in, CompiledOp& out) const {
   } else if (in.opcode == "fusion") {
     look_inside(in, out, 0);
   }
-  // What a library call writes alongside its result is room to work in.
+  // What a library call writes in addition to its result is scratch memory.
   const HloShape& result = in.opcode == "custom-call" ? main_part(in.shape) : in.shape;
   out.bytes_written = bytes_written_by(in);
   out.elements = result.elements();

@@ -134,16 +134,15 @@ Status apply_batchnorm(Model& m, Draft& draft, const Parameters& parameters) {
 const Registered kRegistered(
     {.name = "batchnorm",
      .about = "batch norm is split, and its parts run together with their neighbours",
-     .parameters =
-         {{"fuse",
-           "relu: with the ReLU or hard swish behind it; conv: its sums in the convolution before, the rest in the one "
-           "behind it",
-           "relu",
-           {"relu", "conv"}}},
+     .parameters = {{"fuse",
+                     "relu: with the ReLU or hard swish after it; conv: its sums in the convolution before it, the "
+                     "rest in the one after it",
+                     "relu",
+                     {"relu", "conv"}}},
      .assumes = "kernels bound by memory bandwidth, each pass over a feature map once, launched from Python (Triton); "
                 "convolutions are no slower for the extra work",
      .source = "Jung et al. 2018 (restructured batch normalization); Daydream section 5",
-     .not_modelled = "batch norms without an activation behind them stay as they are",
+     .not_modelled = "batch norms that no activation follows stay as they are",
      .needs = {Need::kShapes},
      .changes = Changes::kKernels,
      .parts = {.memory = Part::kModelled},

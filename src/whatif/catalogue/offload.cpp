@@ -11,7 +11,7 @@
 namespace foretrace::whatif {
 namespace {
 
-constexpr std::size_t kPrefetchAhead = 4;  // tensors on their way back before they are needed
+constexpr std::size_t kPrefetchAhead = 4;  // tensors being copied back before they are needed
 
 struct Copier {
   Model& m;
@@ -142,8 +142,8 @@ Status apply_offload(Model& m, Draft& draft, const Parameters& parameters) {
   if (prefetch) {
     copy_on_side_streams(m, draft, saved);
     m.not_modelled.emplace_back(
-        "offload:prefetch=1: copies and kernels that slow each other down; the two steps measured did not hold their "
-        "copies back for memory's sake (-3 % and +15 %)");
+        "offload:prefetch=1: copies and kernels that slow each other down; the two measured steps did not delay their "
+        "copies to save memory (-3 % and +15 %)");
   } else {
     copy_in_order(m, draft, saved);
   }

@@ -83,7 +83,7 @@ class FlowBuilder {
     // Fresh zeros are written into before they are read.
     if (producer.one_number && !in_place) rank += 6;
     if (producer.product && product) rank += 8;
-    // Used already: likely again where paths meet, unlikely for what leads from one operation to the next.
+    // Used already: likely again where paths join, unlikely for what leads from one operation to the next.
     if (!v.consumers.empty()) rank += producer.often_reused ? 1 : 3;
     return rank;
   }
@@ -110,7 +110,7 @@ class FlowBuilder {
         }
       }
     }
-    // A result whose shape is not known yet and that nobody took is likelier than one that was used already.
+    // A result whose shape is not known yet and that has no reader is likelier than one that was used already.
     if (may_be_new && unshaped_ != kNone && (best == kNone || lowest > 0)) {
       const std::uint32_t id = unshaped_;
       unshaped_ = kNone;

@@ -45,7 +45,7 @@ std::vector<std::int64_t> members_of(const ranks::Operation& operation,
 
 /// What both networks take for one kernel of communication, in nanoseconds.
 struct NetworkTimes {
-  double here = 0;  ///< 0: nobody said what network this is
+  double here = 0;  ///< 0: the network of the trace is not known
   double there = 0;
   int channels = 0;                      ///< thread blocks on the other network
   double here_call = 0, there_call = 0;  ///< of that, what the smallest message took; 0: not measured

@@ -1,5 +1,5 @@
 #pragma once
-// The one place where a model is simulated: its graph, with work that runs concurrently slowing each other down.
+// Simulates a model: its graph, with the mutual slowdown of concurrent work. Nothing else simulates models.
 
 #include <optional>
 #include <span>

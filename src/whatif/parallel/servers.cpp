@@ -1,5 +1,5 @@
-// Parameter servers. Gradients are pushed to the servers that own their parts, added up there and pulled back. Servers stand
-// alongside the workers (each owns 1/N of everything) or on machines of their own, whose links all workers share.
+// Parameter servers. Gradients are pushed to the servers that own their parts, added up there and pulled back. Servers run
+// on the workers (each owns 1/N of everything) or on machines of their own, whose links all workers share.
 
 #include "whatif/parallel/servers.hpp"
 
@@ -36,7 +36,7 @@ Ns Servers::time_of(double bytes) const {
 }
 
 // Every worker sends each other one its slice and receives its own from all others: an all-to-all. It adds n - 1 slices
-// to its own; pull is the way back.
+// to its own; pull is the reverse.
 Exchange Servers::with_neighbours(double bytes) {
   Exchange e;
   const double slice = bytes / b_.cluster.workers;
@@ -74,12 +74,12 @@ Exchange Servers::with_servers(double bytes) {
 
 // A server's link carries its part of every worker's bytes; a worker's (or, shared, its node's) port all parts of its own.
 // The slower of the two ends decides.
-hardware::CollectiveCost Servers::link_cost(double bytes, Collective way) const {
+hardware::CollectiveCost Servers::link_cost(double bytes, Collective kind) const {
   const hardware::CollectiveModel& network = *b_.cluster.collectives;
   // Workers and their server; more than a node holds, so that the link is that between nodes.
   const double ranks = std::max(b_.cluster.workers, b_.cluster.gpus_per_node) + 1;
   const auto over_one_link = [&](double all) {
-    return network.cost({way, all * ranks / (ranks - 1), static_cast<int>(ranks)});
+    return network.cost({kind, all * ranks / (ranks - 1), static_cast<int>(ranks)});
   };
   const hardware::CollectiveCost server = over_one_link(bytes * b_.cluster.workers / b_.how.servers);
   const hardware::CollectiveCost worker = over_one_link(bytes * std::min(network.sharing_a_port(), b_.cluster.workers));

@@ -27,7 +27,7 @@ class Servers {
  private:
   Exchange with_neighbours(double bytes);
   Exchange with_servers(double bytes);
-  [[nodiscard]] hardware::CollectiveCost link_cost(double bytes, hardware::Collective way) const;
+  [[nodiscard]] hardware::CollectiveCost link_cost(double bytes, hardware::Collective kind) const;
 
   Builder& b_;
   std::uint32_t push_lane_ = kNone, pull_lane_ = kNone, sum_lane_ = kNone;

@@ -35,8 +35,8 @@ class Group {
     /// Copies into another order, in front of it and behind it.
     std::optional<work::Work> before = {}, behind = {};
   };
-  /// Notes a collective, in any order. Nothing happens at an unknown place.
-  void meet(Meeting meeting);
+  /// Adds a collective, in any order. One at an unknown place is ignored.
+  void add_collective(Meeting meeting);
   /// Writes all of them into the draft, in the order of the stream.
   void finish();
   /// Gradients of parameters that all GPUs of the group have are summed over them, in buckets that overlap backward, as

@@ -140,7 +140,7 @@ class ProductDivider {
   }
 
   // Of several tensors of one shape the flow may lose one (queries and keys that are turned one after the other): a product whose result
-  // nobody reads, and whose input feeds products divided by columns, is one of these.
+  // nothing reads, and whose input feeds products divided by columns, is one of these.
   void find_lost_columns() {
     std::set<std::uint32_t> inputs;
     for (std::uint32_t u = 0; u < flow_.units.size(); ++u) {
