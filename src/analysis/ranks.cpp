@@ -162,7 +162,7 @@ void fill_notes(const ranks::Job& job, const RanksStep& s, bool aligned, RanksRe
     note("only one rank was given, so there are no waits between ranks and no clocks to align");
   } else if (total == 0) {
     note(
-        "no trace holds a communication kernel: their GPUs show no communication. Each is replayed alone on "
+        "no trace holds a communication kernel, so these ranks are not known to be one job: each is replayed alone on "
         "its own clock, and they are not compared");
   } else if (s.matching.collectives.empty()) {
     note(

@@ -33,7 +33,7 @@ Result<Read> read_side(const ranks::Job& job, const Options& options, std::optio
   Read out;
   FORETRACE_TRY(out.report, analysis::analyse_ranks(job, {.step = options.step}));
   if (!out.report.connected) {
-    return fail(ErrorCode::kDeclined, "these ranks are no job: none communicates with another",
+    return fail(ErrorCode::kDeclined, "these ranks are not one job: none communicates with another",
                 "--rank R compares one of them");
   }
   for (const ranks::Rank& rank : job.ranks) {

@@ -62,7 +62,7 @@ TEST(Plan, WhatIsWrongByItselfIsRefused) {
     const auto plan = plan::parse_plan(text);
     return plan ? std::string() : plan.error().message;
   };
-  EXPECT_THAT(why("tp"), HasSubstr("no key=value"));
+  EXPECT_THAT(why("tp"), HasSubstr("not key=value"));
   EXPECT_THAT(why("tp=0"), HasSubstr("whole number"));
   EXPECT_THAT(why("tp=2,tp=2"), HasSubstr("twice"));
   EXPECT_THAT(why("speed=2"), HasSubstr("no 'speed'"));

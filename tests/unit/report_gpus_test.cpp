@@ -203,7 +203,7 @@ TEST(Gpus, AnotherHostAndWhatItBounds) {
   EXPECT_GT(of(*there, "H100-SXM5").prediction.step, of(*here, "H100-SXM5").prediction.step);
   EXPECT_TRUE(of(*there, "H100-SXM5").cpu_bound);
   EXPECT_FALSE(of(*here, "T4").cpu_bound);
-  EXPECT_THAT(to_text(*there, {}), HasSubstr("not the GPU alone decides on H100-SXM5"));
+  EXPECT_THAT(to_text(*there, {}), HasSubstr("not limited by the GPU alone on H100-SXM5"));
   EXPECT_FALSE(analysis::check({.to_host = "no-such-host.csv"}));
   std::filesystem::remove(slow);
 }
