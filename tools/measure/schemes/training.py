@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from . import networks
 from .compression import COMPRESSORS
-from .exchange import ServersOnWorkers, BlueConnect, ServersApart
+from .exchange import BlueConnect, ServersApart, ServersOnWorkers
 from .horovod import Horovod
 from .p3 import P3
 from .place import Place
