@@ -22,7 +22,7 @@ def test_a_what_if_says_what_it_is():
     @ft.whatif("told", about="a", assumes="b", source="c", not_modelled="d", needs=["shapes"], changes="kernels",
                parts=ft.Parts(memory="modelled"), code="e", effort="one line", stage="runtime", advise=["told:x=2"],
                parameters={"x": "f"})
-    def make_error(g, x=1.0, mode: Literal["fast", "slow"] = "fast", deep=False):
+    def told(g, x=1.0, mode: Literal["fast", "slow"] = "fast", deep=False):
         pass
 
     (listed,) = [w for w in ft.whatifs() if w.name == "told"]
