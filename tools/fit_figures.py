@@ -39,7 +39,7 @@ def list_share():
 
 
 def capturable_kernels():
-    """Small kernels that a capturable Adam, whose step count lies on the GPU, runs in addition to each of the plain one's."""
+    """Small kernels that a capturable Adam, whose step count is on the GPU, runs in addition to each of the plain one's."""
     all_of = updates()
     return [int(r["n_kernels"]) / int(all_of["adam_loop", tensors]["n_kernels"]) - 1
             for (kind, tensors), r in all_of.items() if kind == "adam_capt" and ("adam_loop", tensors) in all_of]
@@ -88,7 +88,7 @@ def kernels_of(trace):
 
 SOLO, TOGETHER = "resnet50.mps.solo.w2.r0", ("resnet50.mps.ddp@5.w2.r0", "resnet50.mps.fsdp.w2.r0")
 SMS = 66  # of each of two ranks that share an H200
-LONG_US, ALIKE = 5.0, 0.15  # kernels that are told apart from the profiler's clock, and that take alike every time
+LONG_US, ALIKE = 5.0, 0.15  # kernels long enough for the profiler's clock, and with the same time every time
 
 
 def kernel_contention():

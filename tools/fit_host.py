@@ -2,7 +2,7 @@
 """What things cost the CPU of a kind of host, with a profiler and without: src/host/hosts/xeon-h200.csv, from data/h200-clean.
 
     tools/fit_host.py                        writes it, with build/foretrace reading the traces, and prints errors in sample and left out
-    tools/fit_host.py --without gpt2 -o F    as if nobody had measured that network
+    tools/fit_host.py --without gpt2 -o F    as if that network had not been measured
     tools/fit_host.py --check                writes nothing; fails where the file is not what the data say
 
 Events and single operations come from micro-benchmarks whose host speed is known (cases.csv.gz). What a step keeps of its traced time, and how far
@@ -331,7 +331,7 @@ def csv_of(figures: dict[str, tuple[float, str, float]]) -> str:
 
 
 def without_each(program: Path, folder: Path) -> dict[str, Path]:
-    """For each network the host's file as it would be had nobody measured that network."""
+    """For each network the host's file as it would be without measurements of that network."""
     every = read_traces(program)
     out = {}
     for network in sorted({r["network"] for r in rows()}):

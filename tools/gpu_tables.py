@@ -70,7 +70,7 @@ def amd_table(result):
 
 
 def band_table(result):
-    """How much of what was left out of the fit lies in its 10-90 % band."""
+    """How much of what was left out of the fit is in its 10-90 % band."""
     rows = [[title, f"{result[kind]['inside the band, %']:.0f}"] for kind, title in (*TITLES.items(), ("attention", "BF16 attention")) if result[kind]]
     rows += [["kernels that stay the same", f"{result['same_kernel']['ours']['inside the band, %']:.0f}"]] if result["same_kernel"] else []
     return aligned(["GPU or generation left out", "inside the band of 80 %, %"], rows)

@@ -153,7 +153,7 @@ def in_a_step(model: str) -> tuple[float, float]:
 def recording_costs(view_us: float, left: float) -> dict[str, tuple[float, str, float]]:
     """event_nvtx_us: what a step takes longer when its operations are ranges, by operation; event_injected_call_us: when the library
     listens, by launch, beyond what every profiler adds to the rest of the step (`left`: what the rest keeps without one). Round by
-    round, at the speed that a view shows in the process nobody listens to. `view_us`: of a view at speed 1."""
+    round, at the speed that a view shows in the process without a profiler. `view_us`: of a view at speed 1."""
     found = json_lines(RECORDS / "overhead.jsonl")
     by_name = {(r["model"], r["what"]): r for r in found}
     ranges: list[float] = []

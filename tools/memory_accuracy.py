@@ -32,7 +32,7 @@ def percent(said: float, recorded: float) -> float:
 
 def replayed(program: Path, folder: Folder) -> Iterator[tuple[str, float, float]]:
     """Each trace: the error of the replay, and that of taking the peak for it."""
-    # A captured step lies in a pool of its graph's own, which no event of the step shows.
+    # A captured step is in a pool of its graph's own, which no event of the step shows.
     # A base that another folder recorded is replayed there.
     traces = {r.trace for r in folder.rows if r.trace and r.trace.resolve().parent == folder.path.resolve() and "graph" not in r.variant}
     for trace in sorted(traces):

@@ -47,7 +47,7 @@ class Measured:
 
     whatif: str
     model: str
-    inside: bool  # nothing of it lies outside the repository
+    inside: bool  # all of it is in the repository
     measurement: str = ""  # of which there is one, in however many ways it is predicted; empty: predicted once
 
 
@@ -101,7 +101,7 @@ def main() -> int:
     found = counted(measured_rows())
     if not options.check:
         if not whole:
-            parser.error("set FORETRACE_TRUTH: the file counts what lies there too")
+            parser.error("set FORETRACE_TRUTH: the file counts what is there too")
         COUNTS.write_text(HEAD + "".join(f"{name},{rows},{models},{inside}\n" for name, (rows, models, inside) in found.items()))
         print(f"validation: {len(found)} what-ifs, {COUNTS.relative_to(ROOT)}")
         return 0
