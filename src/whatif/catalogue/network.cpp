@@ -15,14 +15,6 @@
 namespace foretrace::whatif {
 namespace {
 
-constexpr const char* kDefaultFabric = "usual";
-
-Status check_fabric(const std::string& name) {
-  if (name == kDefaultFabric) return {};
-  FORETRACE_TRY_VOID(hardware::fabric_from(name));
-  return {};
-}
-
 // Names of the parameters that say which network it is, and where ranks sit on it.
 struct Names {
   const char* fabric;

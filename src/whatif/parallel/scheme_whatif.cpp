@@ -13,16 +13,13 @@
 
 namespace foretrace::whatif {
 
-namespace {
-
-constexpr const char* kDefaultFabric = "usual";
-
-// A wrong name is reported before the trace is read.
 Status check_fabric(const std::string& name) {
   if (name == kDefaultFabric) return {};
   FORETRACE_TRY_VOID(hardware::fabric_from(name));
   return {};
 }
+
+namespace {
 
 Parameter number(std::string name, std::string about, std::string otherwise, double above) {
   return {std::move(name), std::move(about), std::move(otherwise), {}, ParameterType::kNumber, false, above};

@@ -6,6 +6,10 @@
 
 namespace foretrace::whatif {
 
+/// The value of `fabric` that stands for the network this GPU is usually sold with.
+inline constexpr const char* kDefaultFabric = "usual";
+/// The check of `fabric`: a wrong name is reported before the trace is read.
+Status check_fabric(const std::string& name);
 /// fabric, collectives, collectives_tag, gpus_per_node.
 std::vector<Parameter> network_parameters();
 /// The network they name; without a name the GPU's usual one, which is noted in the model.
