@@ -8,7 +8,7 @@ set(foretrace_common_headers
     <algorithm> <array> <charconv> <cmath> <cstdint> <functional> <map> <memory> <optional> <set> <span>
     <string> <string_view> <tuple> <unordered_map> <utility> <variant> <vector> <fmt/format.h> <tl/expected.hpp>)
 
-# precompile_headers(TARGET [HEADER…]): the common ones, and those TARGET asks for besides.
+# precompile_headers(TARGET [HEADER…]): the common ones, and those TARGET asks for in addition.
 function(precompile_headers target)
   if(FORETRACE_PCH)
     target_precompile_headers(${target} PRIVATE ${foretrace_common_headers} ${ARGN})

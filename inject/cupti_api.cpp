@@ -23,7 +23,7 @@ std::vector<std::string> loaded_libraries() {
   return paths;
 }
 
-/// Where CUPTI may lie, the likeliest first: named by the user, loaded already, beside the CUDA runtime that the program uses (in
+/// Where CUPTI may lie, the likeliest first: named by the user, loaded already, next to the CUDA runtime that the program uses (in
 /// wheels and in toolkits), on the loader's path, in the usual place.
 std::vector<std::string> candidates() {
   std::vector<std::string> paths;

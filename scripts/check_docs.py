@@ -8,7 +8,7 @@ A ```console block is a session: lines that start with `$ ` are commands (a trai
 below a command, up to the next command, are what it prints: all of it, character by character, blanks at the ends of
 lines aside. Where something is left out stands `…`: alone on a line for any number of lines, inside a line for any text. A
 command with nothing below it only has to succeed. Each command runs with bash in a copy of the repository's examples/ (as
-examples/), beside its tools/ and data/, with `foretrace` on PATH, and must exit with 0. Words after ```console change that:
+examples/), next to its tools/ and data/, with `foretrace` on PATH, and must exit with 0. Words after ```console change that:
 
     ```console exit=3       the last command of the block must exit with 3
     ```console no-run       not executed: needs what a test machine lacks (root, a network, hours)

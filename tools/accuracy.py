@@ -12,7 +12,7 @@ the traces of variants that a what-if leads back from (truth.BACK).
 
 A row is quiet when p90 - p10 is at most 5 % of its median; its error is the distance to the median. Otherwise it is the distance to [p10, p90]. Of rows
 measured with CUPTI attached only those the GPU bounds count for time (tools/truth.py). A declined row counts as 100 %. Bands come from residuals in which
-nobody measured the row's model (tools/fit_bands.py).
+the row's model was not measured (tools/fit_bands.py).
 """
 
 import json
@@ -145,7 +145,7 @@ class Program:
 
 
 def residuals_without(network: str, folder: str) -> Path:
-    """The table behind the bands as it would be had nobody measured this network."""
+    """The table behind the bands as it would be without measurements of this network."""
     lines = RESIDUALS.read_text().splitlines()
     path = Path(folder) / f"{network}.csv"
     path.write_text("".join(f"{line}\n" for line in lines if line.startswith("#") or line.split(",")[1] != network))
@@ -154,7 +154,7 @@ def residuals_without(network: str, folder: str) -> Path:
 
 def measure(program: Program, folders: list[Folder], measured: bool = True, daydream: bool = False,
             scratch: str | None = None) -> tuple[list[Result], list[str]]:
-    """All rows, and those with a variant nobody knows. `scratch`: a folder for residuals that leave the row's model out."""
+    """All rows, and those with an unknown variant. `scratch`: a folder for residuals that leave the row's model out."""
     pairs = [(f, base, rows) for f in folders for base, rows in (*f.cases(), *f.back())]
     unknown = sorted({f"{f.name}: {r.model} {r.variant}" for f, _, rows in pairs for r in rows
                       if whatifs_of(r.variant) is None})
@@ -256,8 +256,8 @@ def main() -> int:
     parser.add_argument("--whatif", help="only rows whose what-ifs hold this")
     parser.add_argument("--no-measured", action="store_true", help="do not give the base's measured step to the command")
     parser.add_argument("--own-residuals", action="store_true", help="bands from all models, the row's own among them")
-    parser.add_argument("--in-sample", action="store_true", help="beside the bands, those from all models")
-    parser.add_argument("--daydream", action="store_true", help="Daydream's printed rules beside ours")
+    parser.add_argument("--in-sample", action="store_true", help="in addition to the bands, those from all models")
+    parser.add_argument("--daydream", action="store_true", help="Daydream's printed rules next to ours")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all figures in this file (- for standard output)")
     parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/internals/accuracy.md")
     options = parser.parse_args()

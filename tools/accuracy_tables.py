@@ -57,7 +57,7 @@ def band_figures(results: list) -> dict:
 
 
 def band_table(results: list, in_sample: list) -> list[str]:
-    """`in_sample`: the same rows with bands from all models, the row's own among them; empty where nobody asked."""
+    """`in_sample`: the same rows with bands from all models, the row's own among them; empty where not requested."""
     rows = []
     models = sorted({r.row.model for r in results})
     for title in [*models, "all"]:
@@ -85,7 +85,7 @@ def slow_downs(results: list) -> list[str]:
 
 
 def promises(groups: dict, figures) -> list[str]:
-    """What the project wants of itself, and the what-ifs and rows that do not meet it."""
+    """The project's targets, and the what-ifs and rows that miss them."""
     out = []
     for whatif, results in groups.items():
         f = figures(results)
@@ -106,7 +106,7 @@ def promises(groups: dict, figures) -> list[str]:
     memory = [abs(r.memory_pct) for rs in groups.values() for r in rs if r.memory_pct is not None]
     if memory and mean(memory) > 3:
         out.append(f"peak memory is off by {mean(memory):.1f} % on average, 3 % wanted")
-    return [f"- {line}" for line in out] or ["Every row meets what the project wants of itself."]
+    return [f"- {line}" for line in out] or ["Every row meets the project's targets."]
 
 
 def daydream_table(results: list) -> list[str]:

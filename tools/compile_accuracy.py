@@ -57,7 +57,7 @@ def pairs_of(path: Path) -> list[Pair]:
 
 
 def searched() -> list[Pair]:
-    """What `optimize` proposed and somebody ran (data/h200-search), where its base can be read."""
+    """What `optimize` proposed and was run (data/h200-search), where its base can be read."""
     out = []
     clean = Folder(CLEAN)
     resnet = next(r for r in clean.rows if r.model == "resnet50" and r.variant == "base")

@@ -46,7 +46,7 @@ def predicted_us(base, taken):
     for part in base["parts"]:
         blocks = math.prod(part["grid"]) if part["grid"] else 0  # a copy has none, and goes on as before
         row = [part["us"], blocks, base.get("m", 0), base.get("n", 0), base["sms"], taken]
-        total += laws.evaluate(f"beside {part['kernel']}", "", DEVICE, [[x] for x in row])[0]
+        total += laws.evaluate(f"contention {part['kernel']}", "", DEVICE, [[x] for x in row])[0]
     return total
 
 

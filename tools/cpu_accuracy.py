@@ -26,7 +26,7 @@ from truth import ROOT, Folder, Row, whatifs_of, with_figures
 LIMITS = Path(__file__).resolve().parent / "cpu_accuracy_limits.json"
 SLACK_PCT = 1.0
 KNOWN = ("trace", "recorder", "measured")
-"""What is known of the CPU: the plain trace, host times of phases beside it, or the base's measured step."""
+"""What is known of the CPU: the plain trace, host times of phases together with it, or the base's measured step."""
 
 
 @dataclass

@@ -5,7 +5,7 @@ CPU tasks are CUDA calls, each with the gap to the next call of its thread; GPU 
 take what favours it: a call that waited costs only what it took after the GPU was done, and a thread's first call keeps its measured start.
 
 `plain` is that method on the trace as it is. In `clean`, launches that found the queue full cost what launches usually cost, and CPU time shrinks
-until the unchanged replay meets the step measured without the profiler.
+until the unchanged replay matches the step measured without the profiler.
 """
 
 from collections import defaultdict

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""First predictions: what the program said of measured rows before it had met them, beside what it says now.
+"""First predictions: the program's predictions of measured rows before they were used for fitting, next to those of today.
 
     tools/first_predictions.py --write --program OLD    asks OLD, the program as it was when rows arrived, for those that no data/FOLDER/first.csv
                                                         has yet, and adds its answers there as they come
@@ -93,7 +93,7 @@ def now() -> dict[tuple[str, str], float]:
 
 
 def today(first: First, errors: dict[tuple[str, str], float]) -> float | None:
-    """Several folders have a row of one name: those of schemes are told apart by what was measured."""
+    """Several folders have a row of one name: those of schemes are distinguished by what was measured."""
     name = f"{first.row} {first.measured_ms:.1f}" if first.network else first.row
     return errors.get((name, first.network))
 

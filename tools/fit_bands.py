@@ -58,7 +58,7 @@ def by_trace(predicted: dict, measured: dict) -> dict[str, float]:
     for family, times in predicted.items():
         if times["modelled"] < LEAST_SHARE * whole or family not in measured:
             continue
-        # Scaled kernels of the same kind cannot be told from modelled ones in the other trace: they err together here.
+        # Scaled kernels of the same kind cannot be distinguished from modelled ones in the other trace: they err together here.
         guessed = times["modelled"] + times["scaled"]
         ratio = log_ratio(sum(measured[family].values()) - times["measured"], guessed)
         if ratio is not None:

@@ -13,9 +13,9 @@ A long product reaches a share s of what the law says at the rated clock without
   its own shows that was not held back. Lanes of GeForce boards are the same chip: they run above their rated clock until the limit holds them, and where no other board
   was measured their energy is brought to the rated clock of the others, as the square of the voltage there.
 - Boards that were measured get s itself in their device file; but not those whose own tables the law was fitted to. GeForce boards run above their rated clock
-  where power allows: one that nobody measured gets the mean of the measured ones of its architecture.
+  where power allows: one that was not measured gets the mean of the measured ones of its architecture.
 - A board at its limit that was measured in one kind of work only shows how much more or less energy it takes than others of its architecture do for the same work (its
-  memory, its losses, its chip). The kinds that nobody measured get what the limit leaves with that energy.
+  memory, its losses, its chip). The kinds that were not measured get what the limit leaves with that energy.
 """
 
 import collections
@@ -160,7 +160,7 @@ def share_at(power, floor):
 
 
 def of_its_energy(found, rates, floor, program):
-    """{device: {kind: (s, why)}} of the kinds that nobody measured."""
+    """{device: {kind: (s, why)}} of the kinds that were not measured."""
     result: dict[str, dict[str, tuple[float, str]]] = {}
     for dev in sorted({f[2] for f in found if not geforce(f[2]) and f[2] not in OWN_TABLES and architecture(device(f[2]))[:3] != "gfx"}):
         mine = [f for f in found if f[2] == dev]

@@ -5,7 +5,7 @@
     tools/fit_clocks.py --check     nothing is written; fails where the table is not what the measurements say
 
 The search is in fit_clocks.cpp (build/tools/kernel_figures): the clocks, to two digits, under which the bounds of rows,
-gathers, sums, prefix sums and pooling come nearest to what was measured, by the mean of the absolute logarithm. Beside each stand the operations that
+gathers, sums, prefix sums and pooling come nearest to what was measured, by the mean of the absolute logarithm. Next to each are the operations that
 it bounds and how far these are from their bounds (the median of the absolute logarithm): what the nearest measured operations tell on top. Scales of the pools whose
 bounds moved are to be fitted again (tools/fit_kernels.py --scales).
 """

@@ -41,7 +41,7 @@ PUBLISHED = (
     | by_protocol("network_tree", (5.0, 8.5, 14.0))
     | {"nvls_base": 25.0, "tree_share": 0.92, "network_typical_scale": 1.0}
 )
-DEFINED = {"payload_simple": 1.0}  # no flags beside the data
+DEFINED = {"payload_simple": 1.0}  # no flags with the data
 # Where the search starts: NCCL's figures for rings, what LL (a flag with every 4 bytes) and LL128 (8 bytes of 128) leave at best, round numbers otherwise.
 START = (
     by_protocol("node_base", (6.6, 14.0, 8.4))

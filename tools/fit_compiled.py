@@ -97,7 +97,7 @@ def is_slow(k: Kernel) -> bool:
 
 
 def is_gelu_gradient(k: Kernel) -> bool:
-    """Two tensors of one size: the gradient and what GELU read. Sums over rows beside it are hidden behind the arithmetic."""
+    """Two tensors of one size: the gradient and what GELU read. Sums over rows next to it are hidden behind the arithmetic."""
     return "gelu_gelu_backward" in k.name and "norm" not in k.name and k.largest > 1e6 and sum(n == k.largest for n, _ in k.arguments) == 2
 
 
@@ -131,7 +131,7 @@ def fit(kernels: list[Kernel]) -> dict[str, tuple[float, str, float]]:
     statistics = [k for k in kernels if is_statistics(k)]
     middle("statistics_share", statistics, lambda k: k.bytes / 1e3 / STREAM / max(0.1, k.us - start))
     middle("finishing_us", [k for k in kernels if is_finishing(k)], lambda k: k.us)
-    # Operations by element beside what the bytes take. Dropout's kernel reads its in-place argument once more.
+    # Operations by element on top of what the bytes take. Dropout's kernel reads its in-place argument once more.
     middle("random_flop", [k for k in kernels if is_random(k)],
            lambda k: max(0.0, k.us - start - (k.bytes + 4 * k.largest) / 1e3 / STREAM / figures["fused_share"]) / k.largest * TFLOPS * 1e6)
     middle("slow_flop", [k for k in kernels if is_slow(k)], lambda k: (k.us - start) / k.largest * TFLOPS * 1e6)

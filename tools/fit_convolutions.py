@@ -28,7 +28,7 @@ FILTERS, PASSES, TYPES = ("pointwise", "dense", "grouped", "depthwise"), ("fwd",
 ROWS = 500  # of a set, for the search
 # Steps of the search, round by round, and the error (of the logarithm) beyond which all are as bad: wide at first, to find the place.
 ROUNDS = ((6.0, 4.0), (2.5, 4.0), (2.5, 1.0), (1.6, 1.0), (1.6, 1.0), (1.25, 1.0), (1.25, 1.0), (1.1, 1.0))
-# Parameters beside those of products (tools/laws.py), and wider bounds for some of them: start, least, largest.
+# Parameters in addition to those of products (tools/laws.py), and wider bounds for some of them: start, least, largest.
 BOUNDS = {name: bound for name, bound in laws.PRODUCT.items() if name not in fit_products.FIXED} | {
     "start": (3.0, 0.5, 60.0), "share": (0.85, 0.002, 1.0), "traffic": (7.0, 0.01, 200.0), "fill": (500.0, 1.0, 60000.0),
     "step": (2.0, 0.05, 60.0), "load": (30.0, 1.0, 400.0), "split": (3.0, 0.1, 60.0),

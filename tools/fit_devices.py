@@ -3,7 +3,7 @@
 
     tools/fit_devices.py [--check]
 
-Shares are rounded down to two digits: what nobody measured is not credited with more.
+Shares are rounded down to two digits: what was not measured is not credited with more.
 
 - `bandwidth_share`: of the peak, that a streaming kernel reaches: the median of NVIDIA's generations, each by the mean of what its boards' files state.
 - `reported_share`: of the memory as it is sold, in 2^30 bytes, that drivers report: the median of data/published/memory.csv, without boards that keep ECC in GDDR6

@@ -39,7 +39,7 @@ def list_share():
 
 
 def capturable_kernels():
-    """Small kernels that a capturable Adam, whose step count lies on the GPU, runs beside each of the plain one's."""
+    """Small kernels that a capturable Adam, whose step count is on the GPU, runs in addition to each of the plain one's."""
     all_of = updates()
     return [int(r["n_kernels"]) / int(all_of["adam_loop", tensors]["n_kernels"]) - 1
             for (kind, tensors), r in all_of.items() if kind == "adam_capt" and ("adam_loop", tensors) in all_of]
@@ -96,11 +96,11 @@ def kernels_of(trace):
 
 SOLO, TOGETHER = "resnet50.mps.solo.w2.r0", ("resnet50.mps.ddp@5.w2.r0", "resnet50.mps.fsdp.w2.r0")
 SMS = 66  # of each of two ranks that share an H200
-LONG_US, ALIKE = 5.0, 0.15  # kernels that are told apart from the profiler's clock, and that take alike every time
+LONG_US, ALIKE = 5.0, 0.15  # kernels long enough for the profiler's clock, and with the same time every time
 
 
-def beside_collective():
-    """Speed that kernels lose beside a collective, beyond the SMs it holds: their time in a rank's trace over that of the same kernels of a rank that
+def kernel_contention():
+    """Speed that kernels lose during a collective, beyond the SMs it holds: their time in a rank's trace over that of the same kernels of a rank that
     trains alone. Those that only move data lose no more than the others."""
     times: dict[tuple, list[float]] = defaultdict(list)
     for what, begin, end in kernels_of(SOLO)[0]:
@@ -109,27 +109,27 @@ def beside_collective():
     sums = []
     for trace in TOGETHER:
         kernels, collectives, blocks = kernels_of(trace)
-        apart, beside = [], []
+        apart, shared_times = [], []
         for what, begin, end in kernels:
             shared = sum(max(0.0, min(end, b) - max(begin, a)) for a, b in collectives) / (end - begin)
             if what in alone and shared == 0:
                 apart.append((end - begin) / alone[what])
             elif what in alone and shared > 0.9:
-                beside.append((end - begin, alone[what]))
-        drift = median(apart)  # of the process, whatever runs beside it
-        sums.append((sum(us for us, _ in beside), sum(us for _, us in beside) * drift / (1 - blocks / SMS), len(beside)))
+                shared_times.append((end - begin, alone[what]))
+        drift = median(apart)  # of the process, whatever runs at the same time
+        sums.append((sum(us for us, _ in shared_times), sum(us for _, us in shared_times) * drift / (1 - blocks / SMS), len(shared_times)))
     each = [1 - fewer / longer for longer, fewer, _ in sums]
     return 1 - sum(f for _, f, _ in sums) / sum(us for us, *_ in sums), min(each), max(each), sum(n for *_, n in sums)
 
 
-def collective_beside():
-    """Speed that an all-reduce loses beside kernels: products and copies of tensors."""
+def collective_contention():
+    """Speed that an all-reduce loses while kernels run: products and copies of tensors."""
     rows = json_lines(DATA / "h200-ranks" / "busy.jsonl")
     return middle([1 - r["coll_alone_ms"] / r["coll_ms"] for r in rows if r["work"] in ("gemm", "stream")])
 
 
 def collective_inside():
-    """The same between ranks inside one GPU: beside products, on as many channels as it has alone."""
+    """The same between ranks inside one GPU: during products, on as many channels as it has alone."""
     rows = [json.loads(line) for line in gzip.open(DATA / "h200-jobs" / "contention.jsonl.gz", "rt")]
     of = [(r, r["collective"]) for r in rows if "us" in (r.get("collective") or {})]
     alone = {(r["label"], r["collective_of"], r["mib"], r["rank"]): c["us"] for r, c in of if r["mode"] == "alone"}
@@ -169,8 +169,8 @@ FIGURES = {
     "pageable_copy": (pageable_copy, "h200-catalogue/copies.jsonl"),
     "worker_slowdown": (worker_slowdown, "h200-catalogue/truth.jsonl and resnet18.base.json.gz; h200-loading/truth.jsonl"),
     "gpu_repeat": (gpu_repeat, "h200-clean/truth.jsonl"),
-    "beside_collective": (beside_collective, "h200-ranks: resnet50.mps solo; ddp@5; fsdp"),
-    "collective_beside": (collective_beside, "h200-ranks/busy.jsonl"),
+    "kernel_contention": (kernel_contention, "h200-ranks: resnet50.mps solo; ddp@5; fsdp"),
+    "collective_contention": (collective_contention, "h200-ranks/busy.jsonl"),
     "collective_inside": (collective_inside, "h200-jobs/contention.jsonl.gz"),
     "half_sum": (half_sum, "h200-ranks/collectives.jsonl"),
     "layout_share": (layout_share, "h200-operations/conv.csv.gz"),

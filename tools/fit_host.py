@@ -2,7 +2,7 @@
 """What things cost the CPU of a kind of host, with a profiler and without: src/host/hosts/xeon-h200.csv, from data/h200-clean.
 
     tools/fit_host.py                        writes it, with build/foretrace reading the traces, and prints errors in sample and left out
-    tools/fit_host.py --without gpt2 -o F    as if nobody had measured that network
+    tools/fit_host.py --without gpt2 -o F    as if that network had not been measured
     tools/fit_host.py --check                writes nothing; fails where the file is not what the data say
 
 Events and single operations come from micro-benchmarks whose host speed is known (cases.csv.gz). What a step keeps of its traced time, and how far
@@ -131,7 +131,7 @@ def module_us(s: Sample, c: dict[str, float]) -> float:
 
 
 def fit_kept(some: list[Sample], costs: dict[str, float]) -> dict[str, float]:
-    """event_layer_us by search; left and follows by least squares of logarithms, the host's speed around a row beside them."""
+    """event_layer_us by search; left and follows by least squares of logarithms, the host's speed around a row with them."""
     best: tuple[float, dict[str, float]] = (math.inf, {})
     weight = np.array([s.weight for s in some])
     usual = USUAL_SPEED
@@ -179,7 +179,7 @@ def off_pct(some: list[Sample], c: dict[str, float], with_probe: bool = True) ->
 
 def left_out(some: list[Sample], costs: dict[str, float], weights: dict[str, float] | None = None) -> list[tuple[Sample, float, float]]:
     """Each phase predicted by a fit without its network: with the host's speed around the row known, and without. `weights`: of
-    counts beside times; none are taken into account without."""
+    counts next to times; none are taken into account without."""
     out = []
     for network in sorted({s.network for s in some}):
         others = [s for s in some if s.network != network]
@@ -206,7 +206,7 @@ def launches(some: list[Sample]) -> dict[str, tuple[float, str, float]]:
 
 
 def counted(some: list[Sample], costs: dict[str, float]) -> dict[str, tuple[float, str, float]]:
-    """How far counts are believed beside times, each by what it is off for networks left out."""
+    """How much weight counts get next to times, each by what it is off for networks left out."""
     pairs = []
     for s, _, off in left_out(some, costs):
         which = host_changes.kind(s)
@@ -219,7 +219,7 @@ def counted(some: list[Sample], costs: dict[str, float]) -> dict[str, tuple[floa
 
 
 def spreads(found: list[tuple[Sample, float, float]]) -> dict[str, tuple[float, str, float]]:
-    """Of log time: what the phases of a row share, and what each has beside that."""
+    """Of log time: what the phases of a row share, and what each has on top of that."""
     logs = {(s.name, s.phase): math.log1p(max(-90.0, e) / 100) for s, _, e in found}
     pairs = [(v, logs[n, q]) for (n, p), v in logs.items() for q in PHASES if p < q and (n, q) in logs]
     common = math.sqrt(max(0.0, float(np.mean([a * b for a, b in pairs]))))
@@ -275,7 +275,7 @@ LEAVES = 50  # parameters of the scaler's case (tools/measure/host_cases.py)
 
 
 def scaler(found: dict) -> tuple[float, str, float]:
-    """scale, step and update of a GradScaler beside the launches that unscale: the case, less the gradients it makes (memory and zeros) and the
+    """scale, step and update of a GradScaler in addition to the launches that unscale: the case, less the gradients it makes (memory and zeros) and the
     update over lists inside it."""
     whole = found["autocast", "grad_scaler_step", "off"]
     inside = [median(found[kind, name, "off"]) for kind, name in (("allocate", "empty"), ("in_place", "zero_"), ("optimizer", "sgd_foreach"))]
@@ -350,13 +350,13 @@ def hooks(found: dict, figures: dict[str, tuple[float, str, float]], rows: list[
 
 
 def csv_of(figures: dict[str, tuple[float, str, float]]) -> str:
-    head = "# figure,value,sample,spread: what the CPU costs beside an H200 (16 virtual cores of an Intel Xeon, PyTorch 2.11);\n" \
+    head = "# figure,value,sample,spread: CPU costs on the host of an H200 (16 virtual cores of an Intel Xeon, PyTorch 2.11);\n" \
            "# include/foretrace/host/unprofiled.hpp says what each is. Written by tools/fit_host.py.\n"
     return head + "".join(f"{n},{v:.4g},{sample},{spread:.2g}\n" for n, (v, sample, spread) in figures.items())
 
 
 def without_each(program: Path, folder: Path) -> dict[str, Path]:
-    """For each network the host's file as it would be had nobody measured that network."""
+    """For each network the host's file as it would be without measurements of that network."""
     every = read_traces(program)
     out = {}
     for network in sorted({r["network"] for r in rows()}):
@@ -365,7 +365,7 @@ def without_each(program: Path, folder: Path) -> dict[str, Path]:
     return out
 
 
-def said(title: str, errors: list[float]) -> str:
+def described(title: str, errors: list[float]) -> str:
     return f"{title}: {np.mean(np.abs(errors)):.1f} % mean, {np.max(np.abs(errors)):.0f} % max, {len(errors)} phases"
 
 
@@ -384,14 +384,14 @@ def main() -> int:
         weights = {n: v for n, v in kept.items() if n.startswith("counted_")}
         found = left_out(some, micro, weights)
         figures |= spreads(found)
-        print(said("left out, times alone", [b for *_, b in left_out(some, micro)]))
-        print(said("left out, times alone, modules' calls not told from the rest", [b for *_, b in left_out(some, micro | {"module_us": 0.0})]))
-        print(said("in sample", off_pct(some, kept)))
-        print(said("left out, the host's speed around the row known", [a for _, a, _ in found]))
-        print(said("left out", [b for *_, b in found]))
+        print(described("left out, times alone", [b for *_, b in left_out(some, micro)]))
+        print(described("left out, times alone, modules' calls not told from the rest", [b for *_, b in left_out(some, micro | {"module_us": 0.0})]))
+        print(described("in sample", off_pct(some, kept)))
+        print(described("left out, the host's speed around the row known", [a for _, a, _ in found]))
+        print(described("left out", [b for *_, b in found]))
         for phase in PHASES:
-            print(said(f"  {phase}", [b for s, _, b in found if s.phase == phase]))
-        print(said("left out, kernels launched from Python", off_launches(options.program, kept)))
+            print(described(f"  {phase}", [b for s, _, b in found if s.phase == phase]))
+        print(described("left out, kernels launched from Python", off_launches(options.program, kept)))
         print(f"event_layer_us {again['event_layer_us']:.1f}, left {again['left']:.3f}, follows {again['follows']:.2f}")
     return fitted.keep({options.output: csv_of(figures)}, options.check)
 

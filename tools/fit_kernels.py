@@ -245,7 +245,7 @@ FEW = 20  # shapes that two categories have in common; fewer say nothing: a choi
 
 
 def left_out_errors(program):
-    """{category: {shape: (layer, error of its residual where nobody measured the layer)}}; beyond a factor of e an error is an error."""
+    """{category: {shape: (layer, error of its residual where the layer was not measured)}}; beyond a factor of e an error is an error."""
     out: dict[str, dict[int, tuple[int, float]]] = collections.defaultdict(dict)
     for line in subprocess.run([program, "--samples"], capture_output=True, text=True, check=True).stdout.splitlines():
         category, shape, layer, _, error, _ = line.split(",", 5)
@@ -278,7 +278,7 @@ def correlations(program):
 
 
 def figures(program, update_docs):
-    """Each shape told by the others: median and 90th percentile of the error. The layer left out: a convolution's without its other batch
+    """Each shape predicted from the others: median and 90th percentile of the error. The layer left out: a convolution's without its other batch
     sizes; the shape left out: with them. Elsewhere both are the same, but for attention's masks."""
     done = subprocess.run([program], capture_output=True, text=True, check=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]

@@ -5,7 +5,7 @@
 
 Each figure is the median over the traces of TRACES, of the median within each; `p10` and `p90` span all samples. Times are the profiler's: a launch takes
 longer while it records, a gap or a kernel does not. No profile shows what JAX's host does after a step, since it delays that: it is what a step that is
-waited for takes longer than one that nobody waits for, less what the host does before the first kernel.
+waited for takes longer than one that nothing waits for, less what the host does before the first kernel.
 """
 
 import sys

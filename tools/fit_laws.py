@@ -141,12 +141,12 @@ def attention_elsewhere(public, here):
 
 
 def recurrent_columns(kind, bounds, rows):
-    """The law is linear in each parameter: what a unit of each takes, alone and with `beside`, says all of it."""
+    """The law is linear in each parameter: what a unit of each takes, with concurrency 0 and 1, says all of it."""
     x = np.array([row for _, row in rows], float)
     us = np.empty((2, len(bounds), len(rows)))
-    for i, beside in enumerate((0.0, 1.0)):
+    for i, concurrency in enumerate((0.0, 1.0)):
         for j, name in enumerate(bounds):
-            p = dict.fromkeys(set(bounds) | {"product", "recurrent", "move"}, 0.0) | {name: 1.0, "beside": beside}
+            p = dict.fromkeys(set(bounds) | {"product", "recurrent", "move"}, 0.0) | {name: 1.0, "concurrency": concurrency}
             for dtype in {d for d, _ in rows}:
                 mine = np.array([d == dtype for d, _ in rows])
                 us[i, j, mine] = laws.evaluate(f"recurrent {kind[:4]}{dtype}", "\n".join([laws.HEAD, *lines_of("recurrent", kind, "any", p)]), DEVICE, x[mine].T)
@@ -157,13 +157,13 @@ def recurrent_here():
     lines = []
     for kind, (rows, us) in law_rows.recurrent().items():
         bounds = laws.ON_CHIP if kind.endswith(("kept", "persistent")) else laws.RECURRENT
-        alone, beside = recurrent_columns(kind, bounds, rows)
+        alone, concurrent = recurrent_columns(kind, bounds, rows)
         # Rows that no 16-byte access fits take longer; the residuals hold by how much.
         odd = np.array([row[3] for _, row in rows]) % (8 if kind.split()[1] == "half" else 4) != 0
 
-        def errors(p, some, alone=alone, beside=beside, us=us, odd=odd, bounds=bounds):
-            values = np.array([0.0 if name == "beside" else p[name] for name in bounds])
-            columns = alone[:, some] + p.get("beside", 0.0) * (beside - alone)[:, some]
+        def errors(p, some, alone=alone, concurrent=concurrent, us=us, odd=odd, bounds=bounds):
+            values = np.array([0.0 if name == "concurrency" else p[name] for name in bounds])
+            columns = alone[:, some] + p.get("concurrency", 0.0) * (concurrent - alone)[:, some]
             e = np.log(values @ columns / us[some])
             mine = odd[some]
             return np.where(mine, e - np.median(e[mine]), e) if mine.any() else e
@@ -233,7 +233,7 @@ def direct_here():
     best = min(lost, key=lambda q: lost[q])
     wrong = int(((added > best) != (later > 0)).sum())
     lines.append(f"# streaming direct: {len(added)} grouped convolutions, {int((later > 0).sum())} of which took longer than the direct kernel would; told wrongly {wrong}")
-    return lines + lines_of("streaming", "direct", "any", {"beside": best})
+    return lines + lines_of("streaming", "direct", "any", {"loop_factor": best})
 
 
 def main():

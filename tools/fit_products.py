@@ -57,7 +57,7 @@ def rows_by_kind():
 
 
 def errors(kind, p, rows):
-    """Without what all products of one order of operands have in common beside the first, which the residuals hold: tensor cores read TF32
+    """Without what all products of one order of operands have in common apart from the first, which the residuals hold: tensor cores read TF32
     along k only."""
     law, size = KINDS[kind]
     e = np.log(laws.product_us(p, train_transfer.TILES[law], kind, DEVICE, [*rows.T[:4], size, 0, 1]) / rows[:, 4])

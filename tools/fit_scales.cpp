@@ -141,9 +141,9 @@ std::vector<LeftOutChange> left_out_changes() {
       for (const Neighbours::Sample& s : category.samples.samples()) {
         const auto it = of_shape.find(s.shape);
         if (it == of_shape.end()) continue;
-        const Neighbours::Heard heard{.left_out = s.group};
-        const double more = it->second->value - from.samples.at(it->second->at, heard).value;
-        change.errors.push_back(category.samples.at(s.at, heard).value + correlation * more - s.value);
+        const Neighbours::SampleFilter filter{.left_out = s.group};
+        const double more = it->second->value - from.samples.at(it->second->at, filter).value;
+        change.errors.push_back(category.samples.at(s.at, filter).value + correlation * more - s.value);
       }
       out.push_back(std::move(change));
     }

@@ -9,7 +9,7 @@ the rows, each pair of GPUs counted once.
 - `same_kernel`: element-wise and row-wise kernels that stay the same on another architecture.
 - `same_silicon`: products in BF16 and attention between boards of one architecture.
 - `attention`: causal attention forward, its target left out of the fit.
-- `unmeasured`: the default for all that nobody measured on two GPUs: the widest of the above and of products on architectures nobody measured, times the
+- `unmeasured`: the default for all that was not measured on two GPUs: the widest of the above and of products on architectures that were not measured, times the
   root of two (an error that was measured, and one as large that was not).
 
 H200-SXM.kernels.csv, of log time, from the tables of operations measured there (build/tools/kernel_figures):
@@ -77,8 +77,8 @@ def carried(folder, program):
 
 def of_tables(program):
     rows = [json.loads(line) for line in subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines()]
-    told = np.abs(np.concatenate([r["errors"] for r in rows if not {"change", "without"} & set(r) and r["pool"].split()[0] not in OTHERS]))
-    return [HEAD, f"own_kernel,{np.quantile(told, 1 - RARE):.2g},{len(told)} operations"]
+    errors = np.abs(np.concatenate([r["errors"] for r in rows if not {"change", "without"} & set(r) and r["pool"].split()[0] not in OTHERS]))
+    return [HEAD, f"own_kernel,{np.quantile(errors, 1 - RARE):.2g},{len(errors)} operations"]
 
 
 def main():

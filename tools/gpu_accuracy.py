@@ -106,7 +106,7 @@ def summary(errors):
 
 
 def same_kernel_pairs(folder, figures, sample):
-    """(origin, target, measured there, {whose: predicted}) of every operation and pair; ours beside Habitat's."""
+    """(origin, target, measured there, {whose: predicted}) of every operation and pair; ours next to Habitat's."""
     known = published.habitat_devices(folder)
     for op, (tensors, flop) in ALIKE.items():
         for o, t, time, kernel, size, blocks, threads, floors in alike_pairs(folder, op, tensors, lambda rows: sample(rows, 150)):
@@ -203,7 +203,7 @@ def host_share(kind, without):
 
 
 def products(folder, figures, kind, sample):
-    """Each target left out of the fit in turn, with its generation once more, and in it, beside the ratio of rooflines."""
+    """Each target left out of the fit in turn, with its generation once more, and in it, next to the ratio of rooflines."""
     table = tables.product_table(folder, kind)
     if table is None or len(table.devices) < 2:
         return None

@@ -4,7 +4,7 @@ Every operation of a listing was timed alone, and its time holds what the host a
 12 on a P100). A step hides that, and a trace has it apart from the kernel; so it comes off. Without it the operations add up to the model: 0.98 to
 1.03 of it on the H100, 1.00 on the P100.
 
-Beside ours stand the ratio of rooflines and Habitat's wave scaling (Eq. 2, all operations alike) on the same operations, and the rule
+Next to ours are the ratio of rooflines and Habitat's wave scaling (Eq. 2, all operations alike) on the same operations, and the rule
 itself with the target's own measured operations in place of predicted ones.
 """
 
@@ -190,4 +190,4 @@ def models(folder, figures):
             "by_origin": {o: mean("error_pct", lambda r, o=o: r["from"] == o) for o in sorted({r["from"] for r in rows})},
             "by_target": {t: mean("error_pct", lambda r, t=t: r["to"] == t) for t in sorted({r["to"] for r in rows})},
             "by_mode": {m: mean("error_pct", lambda r, m=m: r["mode"] == m) for m in sorted({r["mode"] for r in rows})},
-            "with_measured_operations_mean_pct": mean("with_measured_operations_pct"), "beside_neusight": published.beside_neusight(rows), "rows": rows}  # fmt: skip
+            "with_measured_operations_mean_pct": mean("with_measured_operations_pct"), "next_to_neusight": published.compare_with_neusight(rows), "rows": rows}  # fmt: skip

@@ -25,7 +25,7 @@ def two(s):
 
 
 def product_table(result):
-    """Beside what the ratio of two rooflines gives."""
+    """Next to what the ratio of two rooflines gives."""
     rows = [[title, str(s["ours"]["pairs"]), f"{s['ours']['rows']:,}", *(two(s[way]) for way in ("ours", "generation left out", "roofline ratio"))]
             for title, s in product_rows(result)]
     if a := result["attention"]:
@@ -70,7 +70,7 @@ def amd_table(result):
 
 
 def band_table(result):
-    """How much of what was left out of the fit lies in its 10-90 % band."""
+    """How much of what was left out of the fit is in its 10-90 % band."""
     rows = [[title, f"{result[kind]['inside the band, %']:.0f}"] for kind, title in (*TITLES.items(), ("attention", "BF16 attention")) if result[kind]]
     rows += [["kernels that stay the same", f"{result['same_kernel']['ours']['inside the band, %']:.0f}"]] if result["same_kernel"] else []
     return aligned(["GPU or generation left out", "inside the band of 80 %, %"], rows)
@@ -86,7 +86,7 @@ def model_table(result):
 
 def neusight_table(result):
     """Means over the (model, target) that NeuSight published and these tables hold."""
-    parts = result["models"]["beside_neusight"]
+    parts = result["models"]["next_to_neusight"]
     ways = [way for way in next(iter(parts.values())) if way != "rows"]
     head = [f"{name} ({part['rows']} rows)" for name, part in parts.items()]
     return aligned(["whole models, the same rows: mean %", *head], [[way, *(f"{part[way]:.1f}" for part in parts.values())] for way in ways])
@@ -137,8 +137,8 @@ def show(result):
                                ("By target", "half", target_table), ("By origin", "half", origin_table), ("Whole models (neusight-e2e)", "models", model_table)):
         if result[part]:
             print(f"{title}\n" + "\n".join(table(result)) + "\n")
-    if (m := result["models"]) and m["beside_neusight"]:
-        print("Beside NeuSight\n" + "\n".join(neusight_table(result)) + "\n")
+    if (m := result["models"]) and m["next_to_neusight"]:
+        print("Next to NeuSight\n" + "\n".join(neusight_table(result)) + "\n")
     if m := result["models"]:
         print(f"whole models: {m['cases']} model x pair, median {m['median_pct']} %, largest {m['max_pct']} %; by mode {m['by_mode']}")
     print("Largest products (* a GPU the parameters never saw)\n" + "\n".join(largest_table(result)) + "\n")

@@ -25,7 +25,7 @@ IMAGES = {
     "densenet121": ("h200-clean/densenet121@8", 8), "efficientnet_b0": ("h200-families/efficientnet_b0", 256),
     "mobilenetv3_large_100": ("h200-clean/mobilenet_v3_large@16", 16), "swin_tiny_patch4_window7_224": ("h200-heldout/swin_t", 48),
 }  # fmt: skip
-# Name in the table, input: trace, its batch, how near it is, further changes. A name that begins with $ lies under that folder of others' data.
+# Name in the table, input: trace, its batch, how near it is, further changes. A name that begins with $ is in that folder of others' data.
 PAIRS = {
     ("resnet50_v1.5", "224x224"): ("h200-clean/resnet50", 64, "same", ()),
     ("efficientnet_b0", "224x224"): ("h200-families/efficientnet_b0", 256, "same", ()),
@@ -47,7 +47,7 @@ DEVICES = {"RTX 3090": "RTX-3090", "A100-SXM4-40GB": "A100-SXM4-40GB", "A100-SXM
 PRECISIONS = {"AMP-FP16": ("amp",), "TF32": ("tf32",), "FP32": ()}
 # NVIDIA's programs in which AMP is apex's level O2: weights in FP16 (run_pretraining.py and run_squad.py of BERT, ddp_trainer.py of the Transformer).
 WEIGHTS_IN_HALF = ("bert_large", "bert_base_squad", "bert_large_squad", "transformer_big")
-# torchvision drops whole blocks of these while it trains, timm only where it is told to.
+# torchvision drops whole blocks of these while it trains, timm only on request.
 DROPS_BLOCKS = ("convnext_tiny", "efficientnet_b0")
 # Layouts that the table does not state. NVIDIA's SSD: `--data-layout` of PyTorch/Detection/SSD/main.py is channels_last since January 2022, in every
 # precision, and neither the benchmark of its README (October 2022) nor its example scripts pass another one.

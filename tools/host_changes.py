@@ -2,7 +2,7 @@
 (data/h200-changes), NVTX ranges and the injection library (data/h200-records); and what a phase takes by what it is made of: calls of modules, and launches where one is like the other. tools/fit_host.py writes it into a
 host's file.
 
-Counts do not change with the host's speed, as traced times do; how far they are believed beside those is what left-one-network-out says of both."""
+Counts do not change with the host's speed, as traced times do; how much weight they get next to those is what left-one-network-out says of both."""
 
 import functools
 import math
@@ -18,7 +18,7 @@ from truth import ROOT, Folder, json_lines, trace_events
 
 Figure = tuple[float, str, float]
 
-# Launches of an update by tensor (Adam as a loop) and in all (fused), and those of the loss and of copies beside the model.
+# Launches of an update by tensor (Adam as a loop) and in all (fused), and those of the loss and of copies outside the model.
 ADAM_LAUNCHES, FUSED_LAUNCHES, OUTSIDE_LAUNCHES = 7, 8, 8
 # Repeated blocks of the networks that were checkpointed.
 BLOCKS = {"gpt2": 12, "bert_base": 12, "resnet50": 16, "t5_4x4": 8, "efficientnet_b0": 16, "swin_t": 12, "llama_gqa": 8,
@@ -31,7 +31,7 @@ def of_models(values: list[float]) -> tuple[float, str, float]:
 
 
 def checkpoints(usual: float, without: str | None) -> dict[str, tuple[float, str, float]]:
-    """A checkpointed block beside its second forward: what rows with checkpoints take longer than their bases."""
+    """A checkpointed block without its second forward: what rows with checkpoints take longer than their bases."""
     by_model: dict[str, dict[str, dict]] = defaultdict(dict)
     for r in rows():
         if r["network"] != without:
@@ -42,7 +42,7 @@ def checkpoints(usual: float, without: str | None) -> dict[str, tuple[float, str
         if not blocks or "base" not in hosts or "compiled" in model:
             continue
         base = {p: (hosts["base"][p] + hosts.get("again", hosts["base"])[p]) / 2 for p in PHASES}
-        # What a block costs in forward, and in backward beside its second forward.
+        # What a block costs in forward, and in backward without its second forward.
         extra = {v: ((h["forward"] - base["forward"]) / blocks, (h["backward"] - base["backward"] - base["forward"]) / blocks)
                  for v, h in hosts.items() if v in ("ckpt", "ckptreentrant")}
         if "ckpt" in extra:
@@ -153,7 +153,7 @@ def in_a_step(model: str) -> tuple[float, float]:
 def recording_costs(view_us: float, left: float) -> dict[str, tuple[float, str, float]]:
     """event_nvtx_us: what a step takes longer when its operations are ranges, by operation; event_injected_call_us: when the library
     listens, by launch, beyond what every profiler adds to the rest of the step (`left`: what the rest keeps without one). Round by
-    round, at the speed that a view shows in the process nobody listens to. `view_us`: of a view at speed 1."""
+    round, at the speed that a view shows in the process without a profiler. `view_us`: of a view at speed 1."""
     found = json_lines(RECORDS / "overhead.jsonl")
     by_name = {(r["model"], r["what"]): r for r in found}
     ranges: list[float] = []

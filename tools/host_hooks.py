@@ -1,6 +1,6 @@
 """What hooks cost the CPU at speed 1 (tools/fit_host.py writes it into a host's file): functions played from CUDA graphs, graphs, tensors sent to the host,
 training on several workers, and batches of worker processes. Times of workers are of steps without a profiler (data/h200-hooks; tools/measure/workers.py,
-offload.py and hooks.py): the host's speed is that of the plain Python loop beside every step, and what a wrapper adds is the step with it less the plain one.
+offload.py and hooks.py): the host's speed is that of the plain Python loop timed with every step, and what a wrapper adds is the step with it less the plain one.
 """
 
 import math
@@ -44,7 +44,7 @@ def flat() -> dict[str, Figure]:
 
 
 def functions(view_us: float) -> dict[str, Figure]:
-    """A call of an autograd function, and each tensor it is given; at speed 1 by the view beside it."""
+    """A call of an autograd function, and each tensor it is given; at speed 1 by the view timed with it."""
     rows = csv_rows(HOOKS / "functions.csv")
     a = np.array([(1.0, float(r["tensors"])) for r in rows])
     y = np.array([float(r["forward_us"]) / float(r["view_us"]) * view_us for r in rows])
@@ -171,7 +171,7 @@ def filled() -> Figure:
 
 def sharded() -> dict[str, Figure]:
     """fully_shard by unit and tensor. Gathers, copies out and reductions from PyTorch's own ranges; all else around a unit's forward and backward is
-    what the pass takes longer beside them; the update (SGD over lists) works on sharded tensors, each unwrapped in Python."""
+    what the pass takes longer with them; the update (SGD over lists) works on sharded tensors, each unwrapped in Python."""
     hooks: dict[str, list[tuple[list[float], float]]] = defaultdict(list)
     for r in csv_rows(WORKERS / "shards.w2.csv"):
         hooks[r["hook"]].append(([1.0, float(r["tensors"])], float(r["median_us"]) / float(r["loop_us"]) * FAST_LOOP_US))

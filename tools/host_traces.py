@@ -16,9 +16,9 @@ from truth import ROOT, csv_rows, read_rows
 DATA = ROOT / "data" / "h200-clean"
 HOOKS = ROOT / "data" / "h200-hooks"
 PHASES = ("forward", "backward", "update")
-# µs of the loop beside every micro-benchmark when the host is at its fastest: speed 1.
+# µs of the loop timed with every micro-benchmark when the host is at its fastest: speed 1.
 FAST_LOOP_US = 11.3
-# Calls that show a trace's speed, and how much of it a launch shows beside an allocation.
+# Calls that show a trace's speed, and how much of it a launch shows next to an allocation.
 SPEED_CALLS = {"cudaLaunchKernel": "launch", "aten::empty": "empty"}
 WORKING = ("LaunchKernel", "Memcpy", "Memset", "GraphLaunch")
 ENOUGH = 6

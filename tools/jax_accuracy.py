@@ -6,7 +6,7 @@
     tools/jax_accuracy.py FOLDER --blind MODEL…   only what is predicted for these models: no measured row is read but the one a prediction starts from
 
 A pair is predicted from the profile of the first with its measured time, and judged by the median step and the GPU time of the second; `no-sync` by the same
-program's steps that nobody waits for. Promised: from a base (BASES) a step within 10 % at twice and half the batch and in another precision, a replay
+program's steps that nothing waits for. Promised: from a base (BASES) a step within 10 % at twice and half the batch and in another precision, a replay
 within 1 % of the profile, at most 15 % of it frozen.
 """
 
@@ -48,7 +48,7 @@ def name_of(row: dict) -> str:
 
 @dataclass(frozen=True)
 class Pair:
-    """A row predicted from the profile of another one, or the same program's steps that nobody waits for."""
+    """A row predicted from the profile of another one, or the same program's steps that nothing waits for."""
 
     base: dict
     use: str

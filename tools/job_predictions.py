@@ -177,7 +177,7 @@ def judged(folders: list[Path], errors: dict[str, list[float]], promises: dict[s
 def job_row(folder: Path, job: str, case: str, whatif: str, row: dict, prediction: dict) -> JobRow:
     model, tag, _, world = job.split(".")
     step = Step(row["p10_ms"], row["median_ms"], row["p90_ms"], row.get("peak"))
-    outside = next((f for f in (folder, row.get("folder", folder)) if job_rows.outside(f)), folder)  # what one needs besides the repository
+    outside = next((f for f in (folder, row.get("folder", folder)) if job_rows.outside(f)), folder)  # what one needs in addition to the repository
     return JobRow(outside, model, int(world.removeprefix("w")), case, (whatif.split(":")[0],), tag, step, prediction)
 
 

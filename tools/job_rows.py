@@ -13,7 +13,7 @@ from truth import QUIET_SPREAD, ROOT, json_lines
 
 APPENDIX = ROOT / "docs" / "internals" / "appendix-jobs.md"
 MARKS = {"one": "jobs-from-one", "all": "jobs-from-all"}  # by what was recorded: one GPU, or all ranks of another job
-OUTSIDE = "FORETRACE_TRUTH"  # where a folder lies that is not part of the repository
+OUTSIDE = "FORETRACE_TRUTH"  # the place of folders that are not part of the repository
 HEAD = ["folder", "model", "ranks", "case", "what-if", "measured ms", "p10 … p90", "predicted ms", "band", "error %", "to the median %", "in band",
         "network", "peak %"]
 # What connects the ranks, by the tag of a session (data/README.md): the network is what differs, not the day.
@@ -46,7 +46,7 @@ class Step:
 
 @dataclass(frozen=True)
 class JobRow:
-    folder: Path  # where the trace lies
+    folder: Path  # the folder of the trace
     model: str
     ranks: int
     case: str  # what was measured: "ddp/bs2"; behind an arrow where a job was recorded: "ddp → ddp/bs2"

@@ -193,13 +193,13 @@ Law scratch_law(const std::string& set, const std::string&, const Device&) {
 }
 
 // us alone, blocks, rows and columns of a product's result (0: none), SMs of the GPU, SMs a collective's blocks hold; the kind is the
-// kernel's name. Times beside that collective.
-Law beside_law(const std::string& kernel, const std::string&, const Device& device) {
+// kernel's name. Times during that collective.
+Law contention_law(const std::string& kernel, const std::string&, const Device& device) {
   const double begin_us = static_cast<double>(latencies_of(device).short_kernel) / 1e3;
   return [kernel, part = Device(device), begin_us](Row r) mutable {
     part.sm_count = static_cast<int>(r[4]);
     const LaunchedKernel launched{kernel, whole(r[1]), whole(r[2]), whole(r[3]), r[0], begin_us};
-    return r[0] / speed_beside(launched, part, static_cast<int>(r[5]));
+    return r[0] / speed_during_collective(launched, part, static_cast<int>(r[5]));
   };
 }
 
@@ -255,7 +255,7 @@ Law law_named(const std::string& asked, const std::string& parameters, const std
   if (name == "host") return host_law(kind, parameters);
   using Make = Law (*)(const std::string&, const std::string&, const Device&);
   static const std::map<std::string, Make, std::less<>> kLaws = {
-      {"product", product_law},     {"attention", attention_law},     {"beside", beside_law},
+      {"product", product_law},     {"attention", attention_law},     {"contention", contention_law},
       {"recurrent", recurrent_law}, {"elementwise", elementwise_law}, {"lists", lists_law},
       {"direct", direct_law},       {"same_kernel", same_kernel_law}, {"convolution", convolution_law},
       {"scratch", scratch_law}};

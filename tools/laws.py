@@ -54,14 +54,14 @@ RECURRENT = {
     "start": (4.0, 0.1, 60.0),  # us
     "product": (1.0, 0.2, 4.0),  # products over all time steps take so many times what the law of products says
     "recurrent": (1.0, 0.1, 3.0),  # and the product of a step
-    "cell": (2.0, 0.1, 40.0),  # thousands of clocks of a step beside its product
+    "cell": (2.0, 0.1, 40.0),  # thousands of clocks of a step on top of its product
     "move": (1.0, 0.05, 30.0),  # times what the cell's operands take from memory
     "tail": (1.0, 0.01, 20.0),  # passes over all gates behind the steps
-    "beside": (0.1, 0.001, 2.0),  # what layers and directions lose by running at the same time
+    "concurrency": (0.1, 0.001, 2.0),  # what layers and directions lose by running at the same time
 }
 # Where weights stay on chip, instead of a step's product: thousands of clocks for each 100,000 weights, and for each 10 million
 # multiplications; and to begin a layer.
-ON_CHIP = {k: v for k, v in RECURRENT.items() if k not in ("recurrent", "move", "beside")} | {
+ON_CHIP = {k: v for k, v in RECURRENT.items() if k not in ("recurrent", "move", "concurrency")} | {
     "weights": (0.5, 0.001, 40.0), "samples": (1.0, 0.001, 40.0), "begin": (20.0, 0.1, 200.0)}
 STREAMING = {
     "start": (1.5, 0.3, 6.0),  # us

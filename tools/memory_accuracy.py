@@ -32,7 +32,7 @@ def percent(said: float, recorded: float) -> float:
 
 def replayed(program: Path, folder: Folder) -> Iterator[tuple[str, float, float]]:
     """Each trace: the error of the replay, and that of taking the peak for it."""
-    # A captured step lies in a pool of its graph's own, which no event of the step shows.
+    # A captured step is in a pool of its graph's own, which no event of the step shows.
     # A base that another folder recorded is replayed there.
     traces = {r.trace for r in folder.rows if r.trace and r.trace.resolve().parent == folder.path.resolve() and "graph" not in r.variant}
     for trace in sorted(traces):
@@ -79,8 +79,8 @@ def main() -> int:
             if not rows:
                 continue
             where = f"{folder.name} {kind}"
-            for name, error, beside in sorted(rows, key=lambda r: -abs(r[1])):
-                print(f"  {kind:8}  {name:52}  reserved {error:+6.1f} %   {'peak alone' if kind == 'replayed' else 'peak'} {beside:+6.1f} %")
+            for name, error, peak_error in sorted(rows, key=lambda r: -abs(r[1])):
+                print(f"  {kind:8}  {name:52}  reserved {error:+6.1f} %   {'peak alone' if kind == 'replayed' else 'peak'} {peak_error:+6.1f} %")
             now = figures(rows)
             print(f"{where}: {len(rows)} rows, {now['reserved_mean']:.1f} % on average, {now['reserved_max']:.1f} % at most")
             entry = allowed.get(where, {})

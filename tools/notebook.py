@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/guide/example.ipynb: its cells executed with the installed module, what they show stored beside them. Needs no Jupyter.
+"""Writes docs/guide/example.ipynb: its cells executed with the installed module, what they show stored with them. Needs no Jupyter.
 
     .venv/bin/python tools/notebook.py            writes it
     .venv/bin/python tools/notebook.py --check    fails where a cell no longer runs

@@ -157,7 +157,7 @@ def main() -> int:
         show(rows)
         every += rows
         bad += declined
-    # By where the trace lies: a part of them may not be at hand.
+    # By the folder of the trace: some of them may be absent.
     for name in sorted({job_rows.folder_name(r.folder) for r in every}):
         rows = [r for r in every if job_rows.folder_name(r.folder) == name]
         judged = [r for r in rows if r.case not in NOT_JUDGED]

@@ -1,4 +1,4 @@
-"""What others published, to stand beside our own figures for other GPUs (tools/gpu_accuracy.py).
+"""What others published, to be compared with our own figures for other GPUs (tools/gpu_accuracy.py).
 
 Habitat's wave scaling (Yu et al., USENIX ATC 2021):
 
@@ -11,7 +11,7 @@ B blocks, W blocks per wave (SMs x occupancy), D bandwidth, C clock, P peak FLOP
 
 NeuSight: `neusight-published.csv` holds the absolute errors (%) of sitar-lab/NeuSight (MIT), `scripts/asplos/summary/nvidia_inf.csv` and
 `nvidia_train.csv`: NeuSight's, its own roofline's, and those of Habitat retrained by it (54 inference rows, mean 9.7 %; 26 training rows, mean 7.3 %). It
-predicts a GPU from its figures alone; we need the same model measured on another GPU, so that a row of NeuSight's stands beside the mean of ours over
+predicts a GPU from its figures alone; we need the same model measured on another GPU, so that a row of NeuSight's is compared with the mean of ours over
 all origins. It was trained on P4, P100, V100, T4 and the A100 of 40 GB. Ours were never fitted to the target.
 
 Largest products: `published-products.csv` holds TFLOP/s of PyTorch's product of square matrices, the best of SIZES, as people sent them to
@@ -84,7 +84,7 @@ OURS = {"ours, GPU left out": "error_pct", "ours, generation left out": "generat
 THEIRS = {"NeuSight": "neusight_pct", "NeuSight's roofline": "roofline_pct", "Habitat, as NeuSight trained it": "habitat_pct"}
 
 
-def beside_neusight(rows):
+def compare_with_neusight(rows):
     """rows of gpu_models.models -> {selection: {way: mean %}, "rows": ...} over (model, target) that both predict."""
     by_target: dict = {}
     for row in rows:

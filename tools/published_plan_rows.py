@@ -122,7 +122,7 @@ def plan_of(row: dict) -> str:
     parts += recompute_of(row)
     if "nanotron" in row["framework"]:
         parts += nanotron(row)
-    # FP32 weights, gradients and moments: of Megatron and its kin beside half-precision weights, of FSDP in place of them.
+    # FP32 weights, gradients and moments: of Megatron and its kin in addition to half-precision weights, of FSDP in place of them.
     parts.append("master=fp32")
     if "fused cross entropy" in row["note"]:
         parts.append("loss=fused")
@@ -136,7 +136,7 @@ def plan_of(row: dict) -> str:
 
 
 def nanotron(row: dict) -> list[str]:
-    """DDP's buckets in half precision beside FP32 gradients. Stages: the next one begins behind the block whose products pass the next
+    """DDP's buckets in half precision in addition to FP32 gradients. Stages: the next one begins behind the block whose products pass the next
     equal part of those of the model, in which the head counts and the embedding does not.
     """
     parts, stages, layers, width = ["buckets=kept"], number(row, "pp"), number(row, "layers"), number(row, "hidden")

@@ -3,7 +3,7 @@
 
     tools/published_plans.py [DECODERS] [--source NAME] [--verbose] [--gate] [--update-limits] [--update-docs]
 
-DECODERS (default: data/h200-decoders) holds `truth.jsonl` (the shape of each) and the traces beside it; published_plan_rows.py says which
+DECODERS (default: data/h200-decoders) holds `truth.jsonl` (the shape of each) and the traces next to it; published_plan_rows.py says which
 row is asked of which decoder, and how. None of the rows is fitted on. A row that cannot be asked is counted with the reason.
 """
 

@@ -11,7 +11,7 @@ How each source was matched with a trace: `matched` in sources.csv, which the ap
 
 A step is compared where the recorded network is the published one (`same`). Where the prediction waits for the CPU of the trace's host, which the source did not
 have, the GPU's own time is compared instead. A ratio compares two GPUs in one source, model and precision, so that what the
-code of the source does besides cancels: `like` networks count there too. Rows of the RTX 3090, V100 and A100 in the second table were known when rules were
+code of the source does in addition cancels: `like` networks count there too. Rows of the RTX 3090, V100 and A100 in the second table were known when rules were
 chosen, and those of data/published were looked at while the model of the power limit was made: nothing was fitted to either but the width of bands.
 
 --write-spreads: src/hardware/spreads/steps.csv. Four in five steps are within 1.28 times the spread, for each thing that was learnt of the target (learnt.hpp):

@@ -47,7 +47,7 @@ NUMBERED = {  # the number behind the @ is no bucket size
 }
 
 
-# The largest error a case may have, in percent, beside what --gate says of the ddp cases. P3's sender is a Python thread in
+# The largest error a case may have, in percent, in addition to what --gate says of the ddp cases. P3's sender is a Python thread in
 # data/h200-ranks, which holds the training thread up more than the network does (docs/internals/scale.md). Rows of data/h200-ranks were
 # timed with CUPTI attached, which makes what the CPU decides 15 to 35 % too long there: the hooks of topk, which wait for the CPU, come out
 # that much shorter by a host's clean figures. A case without a limit fails the gate.
@@ -194,7 +194,7 @@ class Compared:
         return self.model not in FITTED_ON.get(self.case, {"resnet50"})
 
 
-# Models whose steps gave a figure that only these cases need (operations of hooks); those of all cases (beside_collective, FSDP's hooks) are ResNet-50's.
+# Models whose steps gave a figure that only these cases need (operations of hooks); those of all cases (kernel_contention, FSDP's hooks) are ResNet-50's.
 FITTED_ON = {case: {"resnet50", "bert_base"} for case in ("powersgd", "topk", "qsgd", "dgc", "terngrad")}
 
 

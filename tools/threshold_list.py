@@ -3,7 +3,7 @@
 # By file: name, what it separates. `·` in front of a name: a share close to 1.
 THRESHOLDS: dict[str, dict[str, str]] = {
     "src/base/notable.hpp": {
-        "kNotable": "a part that counts (start-up work, odd steps, idle GPU time, rows on another clock) from exceptions",
+        "kNotable": "a part that counts (start-up work, odd steps, idle GPU time, rows on another clock, other all-reduces) from exceptions",
         "kDecisive": "a part on which the answer rests (a stream that ran dry, unsure start-up work, a full queue) from a smaller one",
     },
     "src/trace/device_times.hpp": {
@@ -34,7 +34,6 @@ THRESHOLDS: dict[str, dict[str, str]] = {
     "src/whatif/predict/predictor.hpp": {
         "kMostFrozenShare": "steps that are predicted from those that are declined",
     },
-    "src/whatif/job/reductions.cpp": {"kOthers": "gradients, each reduced once, from other all-reduces"},
     "src/analysis/summary/flops.cpp": {"kUnknownShare": "GPU work without a description that is worth a note from a remainder"},
     "src/memory/reserved.cpp": {"kSame": "gradients as large as the parameters from shards and other types"},
     "src/trace/step_ranges.hpp": {"kSame": "steps that differ a little from other work"},

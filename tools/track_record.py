@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """How far predictions of each what-if were off where it was really made: src/whatif/validation/errors.csv, which the page of
-`foretrace report` shows beside each change.
+`foretrace report` shows next to each change.
 
     tools/track_record.py            writes the file from the rows of docs/internals/appendix-{accuracy,scale,jobs,published}.md
     tools/track_record.py --check    fails when the file does not say what those rows do
@@ -69,7 +69,7 @@ class Errors:
     gpu: list[float] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)
     unseen: list[float] = field(default_factory=list)  # steps of networks that nothing is fitted on
-    blind: list[float] = field(default_factory=list)  # steps as they were predicted before the program had met them
+    blind: list[float] = field(default_factory=list)  # steps as they were predicted before their measurements were used
     worst: tuple[float, str] = (-1.0, "")
     networks: set[str] = field(default_factory=set)
     measured: set[str] = field(default_factory=set)  # measurements with a time: some are predicted in two ways

@@ -11,7 +11,7 @@ Every GPU of the tables is a target once with the file fitted without it, and on
   show it; among the parameters of any architecture, over all targets. `carry_other`: over all origins.
 
 Products in FP32 take the common ones from whole models of `neusight-e2e`: of a few values of each, the one with the least error on GPUs left out. A file that
-leaves a GPU out is not told what was missed on that GPU.
+leaves a GPU out does not see the errors on that GPU.
 """
 
 import itertools

@@ -94,7 +94,7 @@ def product_table(folder, kind):
         return Table(d[["batch", "m", "n", "k", *gpus]], {g: Device(g) for g in gpus}, False, 2)
     name, keys = {"fp32": ("linear", list("BMNK")), "fp32-batched": ("bmm", list("BMNK")),
                   "conv": ("conv", ["B", "Input_Channel", "Output_Channel", "Kernel_Szie", "Input_Size", "Stride", "Padding"])}[kind]  # fmt: skip
-    # Tables of GPUs measured later lie beside the first, `gpu-kernels-fp32-h100`; they need not hold the same shapes.
+    # Tables of GPUs measured later are next to the first, `gpu-kernels-fp32-h100`; they need not hold the same shapes.
     paths = sorted(folder.glob(f"gpu-kernels-fp32*/{name}.csv.gz"))
     if not paths:
         return None

@@ -24,7 +24,7 @@ import fitted
 import gates
 import job_rows
 import measured_table
-import published_beside
+import published_comparison
 import scale_accuracy
 import track_record
 from track_record import job_records, job_whatifs, scheme_whatifs
@@ -47,7 +47,7 @@ class Measured:
 
     whatif: str
     model: str
-    inside: bool  # nothing of it lies outside the repository
+    inside: bool  # all of it is in the repository
     measurement: str = ""  # of which there is one, in however many ways it is predicted; empty: predicted once
 
 
@@ -101,7 +101,7 @@ def main() -> int:
     found = counted(measured_rows())
     if not options.check:
         if not whole:
-            parser.error("set FORETRACE_TRUTH: the file counts what lies there too")
+            parser.error("set FORETRACE_TRUTH: the file counts what is there too")
         COUNTS.write_text(HEAD + "".join(f"{name},{rows},{models},{inside}\n" for name, (rows, models, inside) in found.items()))
         print(f"validation: {len(found)} what-ifs, {COUNTS.relative_to(ROOT)}")
         return 0
@@ -109,7 +109,7 @@ def main() -> int:
     bad = problems(said, found, whole)
     bad += [f"{name} says it is validated, and no measured row shows it"
             for name in measured_table.unfounded(measured_table.catalogue(options.program), measured_table.by_name("counts"))]
-    written = (track_record.files(), expectation.files(), published_beside.files(), measured_table.files(options.program))
+    written = (track_record.files(), expectation.files(), published_comparison.files(), measured_table.files(options.program))
     bad += [f"{path.name}: not what the rows say" for files in written for path in fitted.stale(files)]
     print("\n".join(bad) or f"validation: {len(found)} what-ifs counted as the file says")
     return 1 if bad else 0

@@ -1,5 +1,5 @@
 #pragma once
-// The whole library in one include. The way from a trace file to a prediction:
+// The whole library in one include. From a trace file to a prediction:
 //
 //   FORETRACE_TRY(const trace::Trace loaded, trace::load("trace.json.gz"));
 //   FORETRACE_TRY(const analysis::Baseline today, analysis::make_baseline(loaded, {}, {}));      // today's step
@@ -7,8 +7,8 @@
 //   const whatif::Prediction after = analysis::predict(today, {amp});      // the step with the change
 //   to_ms(after.step);  to_ms(after.low);  to_ms(after.high);
 //
-// Times are nanoseconds (Ns). Functions that can fail on their input return Result<T>; nothing throws across the library's
-// edge, prints, exits or reads the environment. Headers are grouped as the namespaces are: trace (events), graph (one step as
+// Times are nanoseconds (Ns). Functions that can fail on their input return Result<T>. No exception leaves the library,
+// and nothing in it prints, exits or reads the environment. Headers are grouped as the namespaces are: trace (events), graph (one step as
 // tasks), simulate, hardware, whatif (changes), analysis (questions about one step), search, compare, ranks (jobs), report.
 
 #include "foretrace/analysis/baseline.hpp"

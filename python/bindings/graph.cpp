@@ -191,7 +191,7 @@ nb::tuple lower_bounds(const Graph& g) {
 nb::dict unprofiled(const Graph& g, std::optional<Ns> measured, const LoadedTrace* trace) {
   const host::Unprofiled u = [&] {
     nb::gil_scoped_release unlocked;
-    // What the recorder timed beside the step holds whatever the step is said to take.
+    // What the recorder timed in addition to the step holds whatever step time the user gives.
     host::CpuPrior prior;
     if (trace != nullptr) {
       if (Result<host::Measured> known = host::measured_step(trace->trace, g, g.traced, {})) prior = known->prior;

@@ -282,7 +282,7 @@ void OpenDraft::not_modelled(std::string text) {
 }
 
 void OpenDraft::finish() {
-  // A graph counts priorities in whole numbers: only their order matters, and where 0 lies among them.
+  // A graph counts priorities in whole numbers: only their order matters, and where 0 is among them.
   std::vector<double> steps{0.0};
   for (const auto& [task, priority] : priorities_) steps.push_back(priority);
   std::sort(steps.begin(), steps.end());

@@ -23,8 +23,8 @@ template <class T>
 using Array = nb::ndarray<const T, nb::numpy, nb::ndim<1>, nb::c_contig>;
 
 /// What the Python side says is wrong: (message, hint).
-Error wrong(nb::handle told, const std::string& folder) {
-  const auto [message, hint] = nb::cast<std::pair<std::string, std::string>>(told);
+Error wrong(nb::handle answer, const std::string& folder) {
+  const auto [message, hint] = nb::cast<std::pair<std::string, std::string>>(answer);
   return {ErrorCode::kUnreadable, message, folder, Error::kNoOffset, hint};
 }
 
@@ -62,9 +62,9 @@ trace::ParquetReader parquet_reader() {
   trace::ParquetReader out;
   out.tables = [](const std::string& folder) {
     return caught<Result<Tables>>(folder, [&]() -> Result<Tables> {
-      const nb::object told = reader().attr("tables")(folder);
-      if (nb::isinstance<nb::tuple>(told)) return tl::unexpected(wrong(told, folder));
-      return nb::cast<Tables>(told);
+      const nb::object answer = reader().attr("tables")(folder);
+      if (nb::isinstance<nb::tuple>(answer)) return tl::unexpected(wrong(answer, folder));
+      return nb::cast<Tables>(answer);
     });
   };
   out.scan = [](const std::string& folder, const std::string& table, const std::vector<std::string>& columns,

@@ -114,7 +114,7 @@ nb::dict optimize(const Baseline& base, int workers, const std::string& fabric, 
         value_or_raise(whatif::network_of({fabric, collectives, collectives_tag, gpus_per_node}, base.model.device)));
     o.communication = search::plain_communication(c);
   } else if (!fabric.empty() || !collectives.empty()) {
-    raise({.code = ErrorCode::kUsage, .message = "a network between how many workers?"});
+    raise({.code = ErrorCode::kUsage, .message = "how many workers does the network connect?"});
   }
   auto found = [&] {
     nb::gil_scoped_release unlocked;

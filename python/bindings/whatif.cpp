@@ -50,8 +50,8 @@ Baseline* make_step_model(const LoadedTrace& loaded, const analysis::StepGraphs&
                           const graph::Graph& g, std::optional<Ns> measured) {
   auto made = [&] {
     nb::gil_scoped_release unlocked;
-    const std::optional<double> told = measured ? std::optional(to_ms(*measured)) : std::nullopt;
-    return analysis::make_baseline(loaded.trace, graphs.steps().steps[index], g, told);
+    const std::optional<double> measured_ms = measured ? std::optional(to_ms(*measured)) : std::nullopt;
+    return analysis::make_baseline(loaded.trace, graphs.steps().steps[index], g, measured_ms);
   }();
   return new Baseline(value_or_raise(std::move(made)));
 }
@@ -85,7 +85,7 @@ nb::dict figures(const Baseline& base) {
 // -- a user's own
 
 /// A user's function that raises foretrace.DeclinedError says that it does not apply; any other exception goes on to
-/// whoever asked for the prediction. The caller holds the interpreter's lock.
+/// the caller of the prediction. The caller holds the interpreter's lock.
 Status apply_python(whatif::Model& model, whatif::Draft& draft, std::size_t id, const nb::dict& values) {
   auto* open = new OpenDraft(model, draft);
   const nb::object held = nb::cast(open, nb::rv_policy::take_ownership);

@@ -1,4 +1,4 @@
-"""The band around an answer: what _scale and _graph_tables say alike."""
+"""The band around an answer, shared by _scale and _graph_tables."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def batch(x: float) -> str:
 def batchnorm(*, fuse: Literal["relu", "conv"] | None = None) -> str:
     """Batch norm is split, and its parts run together with their neighbours.
 
-    fuse: relu: with the ReLU or hard swish behind it; conv: its sums in the convolution before, the rest in the one behind it (default
+    fuse: relu: with the ReLU or hard swish after it; conv: its sums in the convolution before it, the rest in the one after it (default
         relu)
     """
     return written("batchnorm", locals())
@@ -141,7 +141,7 @@ def foreach_optimizer() -> str:
 
 
 def fp32(*, products: Literal["strict", "tf32"] | None = None) -> str:
-    """The way back: products in FP32 instead of TF32, a compiled program in FP32 instead of half precision.
+    """The reverse of tf32 and amp: products in FP32 instead of TF32, a compiled program in FP32 instead of half precision.
 
     products: what products and convolutions compute in: strict FP32, or TF32 (default strict)
     """

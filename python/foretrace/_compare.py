@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Union, overload
 
 from . import _core
-from ._errors import UsageError, told
+from ._errors import UsageError, make_error
 from ._ranks import Job
 from ._reports import Report
 from ._result import Bar, bar
@@ -205,5 +205,5 @@ def compare(before: Job | Recording | Iterable[Recording], after: Job | Recordin
     if isinstance(before, Job) and isinstance(after, Job):
         return JobComparison(*_core.compare_jobs(before._core, after._core, *how))
     if isinstance(before, Job) or isinstance(after, Job):
-        raise told(UsageError, "one side is a job and the other is not", hint="read both with load_ranks, or give traces of one rank")
+        raise make_error(UsageError, "one side is a job and the other is not", hint="read both with load_ranks, or give traces of one rank")
     return Comparison(*_core.compare(_side(before), _side(after), *how))

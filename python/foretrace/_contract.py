@@ -1,4 +1,4 @@
-"""What a what-if says of itself, typed: what it needs of a trace, what it changes, which parts of the answer it models.
+"""What a what-if declares about itself, typed: what it needs of a trace, what it changes, which parts of the answer it models.
 
 The same words as in the library (include/foretrace/whatif/whatif.hpp); a test holds the two lists together.
 """
@@ -16,7 +16,7 @@ Changes = Literal["costs", "batch", "accumulation", "precision", "layout", "kern
 """What a change is a change of: what others, a search among them, recognise it by. "costs": of tasks, and nothing else."""
 
 Part = Literal["unchanged", "modelled", "not modelled"]
-"""What a what-if knows of one part of the answer: it stays, the prediction has it, or it changes and nobody says how much."""
+"""What a what-if says about one part of the answer: it is unchanged, it is predicted, or it changes by an unknown amount."""
 
 Effort = Literal["one line", "a few lines", "work"]
 """What it takes to switch a change on in a training script."""

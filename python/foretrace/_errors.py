@@ -1,4 +1,4 @@
-"""The exceptions foretrace raises about inputs and requests: one for each thing a program may want to do about them."""
+"""The exceptions foretrace raises about inputs and requests: one class for each way in which a program may handle them."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def make(text: str, *, message: str, file: str | None, offset: int | None, hint:
     return kind(text, message=message, file=file, offset=offset, hint=hint, code=code)
 
 
-def told(kind: type[Error], message: str, *, hint: str | None = None, file: str | None = None) -> Error:
-    """One of our own, its text put together as the library does."""
+def make_error(kind: type[Error], message: str, *, hint: str | None = None, file: str | None = None) -> Error:
+    """An error with its text composed as the library does."""
     text = message + (f"\n  hint: {hint}" if hint else "")
     return kind(text, message=message, file=file, hint=hint)
 

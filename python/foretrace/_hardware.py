@@ -1,4 +1,4 @@
-"""What foretrace knows of GPUs and networks: `foretrace list devices` and `foretrace list fabrics` as objects."""
+"""The GPUs and networks that foretrace knows: `foretrace list devices` and `foretrace list fabrics` as objects."""
 
 from __future__ import annotations
 

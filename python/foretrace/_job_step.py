@@ -6,7 +6,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ._errors import UsageError, told
+from ._errors import UsageError, make_error
 from ._export import Exported
 from ._graph import Graph
 from ._predictions import PredictedRank
@@ -105,7 +105,7 @@ class JobStep(Questions):
         >>> step.report("report.html")
         """
         if self._only:
-            raise told(UsageError, "the page changes all ranks", hint="take the step without ranks=…")
+            raise make_error(UsageError, "the page changes all ranks", hint="take the step without ranks=…")
         html, answer = self._core.page(self._number, measured_ms, list(whatifs), f"foretrace.report({os.fspath(path)!r})")
         with open(path, "wb") as file:
             file.write(html)

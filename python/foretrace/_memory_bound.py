@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from ._errors import UnreadableError, UsageError, told
+from ._errors import UnreadableError, UsageError, make_error
 
 _GB = 1e9
 
@@ -29,7 +29,7 @@ def memory_bound(gb: float | None, file: str) -> Iterator[None]:
         yield
         return
     if not 0 < gb <= 1e9:
-        raise told(UsageError, f"max_memory is a number of GB greater than 0, not {gb}")
+        raise make_error(UsageError, f"max_memory is a number of GB greater than 0, not {gb}")
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_DATA)
@@ -40,7 +40,7 @@ def memory_bound(gb: float | None, file: str) -> Iterator[None]:
         yield
     except MemoryError:
         resource.setrlimit(resource.RLIMIT_DATA, before)
-        raise told(UnreadableError, f"{file}: this input needs more memory than the bound of {gb:g} GB",
-                   hint="max_memory sets the bound; a trace needs about 100 bytes per event", file=file) from None
+        raise make_error(UnreadableError, f"{file}: this input needs more memory than the bound of {gb:g} GB",
+                         hint="max_memory sets the bound; a trace needs about 100 bytes per event", file=file) from None
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)

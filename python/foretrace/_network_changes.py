@@ -17,7 +17,7 @@ def blueconnect(*, workers: float | None = None, fabric: str | None = None, coll
                 collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
                 ring_steps: bool | None = None, bucket_mb: float | None = None, slice_mb: float | None = None,
                 compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
-    """All-reduce taken apart along the levels of the network, each a channel of its own.
+    """All-reduce split along the levels of the network, each with a channel of its own.
 
     slice_mb: buckets are cut into parts of this many MiB; 0: sent whole (default 0)
     workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as for ddp
@@ -57,7 +57,7 @@ def cp(size: float, *, fabric: str | None = None, collectives: str | None = None
     """Context parallel: the positions of every sample divided over several GPUs.
 
     size: GPUs that share the model
-    kind: ring: keys and values go round; gather: everybody gets all of them; ulysses: heads for positions by all-to-all (default ring)
+    kind: ring: keys and values circulate; gather: every GPU gets all of them; ulysses: heads for positions by all-to-all (default ring)
     reduce: 0: gradients are not reduced over these GPUs (default 1)
     fabric, collectives, collectives_tag, gpus_per_node: as for ddp
     """
@@ -75,7 +75,7 @@ def ddp(*, workers: float | None = None, fabric: str | None = None, collectives:
     collectives: a file of measured collectives, instead of the fabric's model
     collectives_tag: the rows of that file with this tag
     gpus_per_node: GPUs that share a node; default: the fabric's
-    slow_worker: the slowest worker computes so many times as long (default 1)
+    slow_worker: the computation of the slowest worker takes this many times as long (default 1)
     ring_steps: every step of a ring as a task of its own (default off)
     bucket_mb: gradients reduced at once, MiB; default: 25, the first 1
     compress: gradient compression (default none)
@@ -123,7 +123,7 @@ def horovod(*, workers: float | None = None, fabric: str | None = None, collecti
             compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
     """Data parallel by Horovod: a fusion buffer of gradients all-reduced every cycle.
 
-    cycle_ms: how often the fusion buffer is looked at (default 1)
+    cycle_ms: how often the fusion buffer is flushed (default 1)
     workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, bucket_mb, compress: as for ddp
     """
     return written("horovod", {**locals(), "ring_steps": on_off(ring_steps)})
@@ -153,7 +153,7 @@ def p3(*, workers: float | None = None, fabric: str | None = None, collectives: 
     servers: parameter servers on machines of their own; 0: one next to each worker (default 0)
     slice_mb: what is sent at once, MiB (default 4)
     send_us: CPU time of sending a slice (default 25)
-    sender: who sends slices: a thread of its own, or the one that trains, between its launches (default thread)
+    sender: which thread sends slices: one of its own, or the training thread between its launches (default thread)
     priorities: off: whole gradients, first come, first served (default on)
     workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, compress: as for ddp
     """

@@ -16,7 +16,7 @@ class OptimizedPart:
     """One change of a strategy and what it is for. Times in ns."""
 
     whatif: str  # as written, or "communication"
-    gain: int  # of the step, beside the other parts
+    gain: int  # of the step, on top of the other parts
     without: int  # the step without this part; 0: without it nothing is left that fits or can be predicted
     saved_bytes: int | None  # of the peak
     why: str  # "shortens the GPU's part of the critical path by 12.10 ms"

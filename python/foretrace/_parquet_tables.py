@@ -1,6 +1,6 @@
 """Folders of `TABLE.parquet`, as `nsys export --type parquetdir` writes them, for the compiled half: columns as NumPy arrays.
 
-What cannot be read is told as (message, hint): the compiled half makes the error of it.
+What cannot be read is returned as (message, hint), from which the compiled half makes the error.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _column(values: Any) -> tuple[Any, Any, Any, Any]:
     present = None
     if values.null_count:
         present = numpy.ascontiguousarray(values.is_valid().to_numpy(zero_copy_only=False).view(numpy.uint8))
-    # Bytes too are written as texts; nobody may look whether they are UTF-8.
+    # Bytes too are written as texts; they need not be UTF-8.
     if types.is_string(values.type) or types.is_binary(values.type) or types.is_large_string(values.type) or types.is_large_binary(values.type):
         values = values.cast(pyarrow.large_binary())
         _, offsets, data = values.buffers()

@@ -1,4 +1,4 @@
-"""Small pictures and tables for notebooks, as SVG and HTML and without another library. Every text is escaped."""
+"""Small pictures and tables for notebooks, as SVG and HTML, without other libraries. Every text is escaped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from ._errors import UsageError, told
+from ._errors import UsageError, make_error
 
 
 class Picture:
@@ -23,7 +23,7 @@ class Picture:
         name = os.fspath(path)
         base, suffix = os.path.splitext(name)
         if suffix.lower() not in ("", ".svg"):
-            raise told(UsageError, f"{name}: a picture is written as SVG, not as {suffix[1:].upper()}", hint=f"save it as {base}.svg")
+            raise make_error(UsageError, f"{name}: a picture is written as SVG, not as {suffix[1:].upper()}", hint=f"save it as {base}.svg")
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.svg)
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ._core import answer
-from ._errors import DeclinedError, Error, UnreadableError, UsageError, told
+from ._errors import DeclinedError, Error, UnreadableError, UsageError, make_error
 from ._report_rows import rows
 from ._reports import Report
 from ._result import Bar, Result
@@ -92,7 +92,7 @@ class Plan(Result):
         if len(self.ranks) < 2:
             return super().plot()
         if not self.actions:
-            raise told(DeclinedError, f"{self.plan}: of a search only the fastest plan with a pipeline has its passes", hint=f"step.plan({self.plan!r}, …) has those of this one")
+            raise make_error(DeclinedError, f"{self.plan}: of a search only the fastest plan with a pipeline has its passes", hint=f"step.plan({self.plan!r}, …) has those of this one")
         passes = [[(a.begin_ms, a.end_ms, a.kind, str(a.microbatch)) for a in self.actions if a.rank == rank] for rank in range(len(self.ranks))]
         for rank, row in zip(self.ranks, passes, strict=True):
             for kind, length in (("gradients", rank.gradients_ms), ("update", rank.update_ms)):

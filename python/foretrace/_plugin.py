@@ -8,22 +8,22 @@ import sys
 import traceback
 
 from . import _whatifs
-from ._errors import Error, MissingFileError, UnreadableError, UsageError, told
+from ._errors import Error, MissingFileError, UnreadableError, UsageError, make_error
 from ._whatifs import WhatIf
 
 
 def load_plugin(path: str | os.PathLike[str]) -> list[WhatIf]:
     """Runs a file of Python; gives the what-ifs it makes with @foretrace.whatif, known by name from now on.
 
-    A file that cannot be run raises UnreadableError with its name and the line; one that makes no what-if, UsageError.
+    A file that cannot be run raises UnreadableError with its name and the line; one that defines no what-if, UsageError.
     """
     file = os.fspath(path)
     if not os.path.exists(file):
-        raise told(MissingFileError, f"{file}: there is no such file", file=file)
+        raise make_error(MissingFileError, f"{file}: there is no such file", file=file)
     before = dict(_whatifs._own)
     spec = importlib.util.spec_from_file_location(f"foretrace_plugin_{os.path.splitext(os.path.basename(file))[0]}", file)
     if spec is None or spec.loader is None or os.path.isdir(file):
-        raise told(UnreadableError, f"{file} is not a Python file", file=file, hint="a plugin's name ends with .py")
+        raise make_error(UnreadableError, f"{file} is not a Python file", file=file, hint="a plugin's name ends with .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     sys.path.insert(0, os.path.dirname(os.path.abspath(file)))  # so that it may import its neighbours
@@ -31,14 +31,14 @@ def load_plugin(path: str | os.PathLike[str]) -> list[WhatIf]:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         sys.modules.pop(spec.name, None)
-        raise told(UnreadableError, f"{_place(error, file)}: {_what(error)}", file=file,
-                   hint=error.hint if isinstance(error, Error) else None) from error
+        raise make_error(UnreadableError, f"{_place(error, file)}: {_what(error)}", file=file,
+                         hint=error.hint if isinstance(error, Error) else None) from error
     finally:
         sys.path.pop(0)
     made = [w for name, w in _whatifs._own.items() if before.get(name) is not w]
     if not made:
-        raise told(UsageError, f"{file} makes no what-if", file=file,
-                   hint='@foretrace.whatif("name") makes one of a function of a draft')
+        raise make_error(UsageError, f"{file} defines no what-if", file=file,
+                         hint='@foretrace.whatif("name") makes one of a function of a draft')
     return made
 
 

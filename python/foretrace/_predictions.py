@@ -1,4 +1,4 @@
-"""What predictions say."""
+"""Predictions as objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step can be asked, whether of one trace or of all ranks of a job: changes, another GPU, the best strategy."""
+"""Questions about a step, of one trace or of all ranks of a job: changes, another GPU, the best strategy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from ._advice import Advised, advised
-from ._errors import UsageError, told
+from ._errors import UsageError, make_error
 from ._optimize import Optimized, optimized
 from ._predictions import Prediction, Predictions
 from ._whatifs import WhatIf, given_uses
@@ -116,7 +116,7 @@ class Questions:
         from ._gpus import Gpus
 
         if sort not in ("time", "cost", "value"):
-            raise told(UsageError, f"sort is 'time', 'cost' or 'value', not {sort!r}")
+            raise make_error(UsageError, f"sort is 'time', 'cost' or 'value', not {sort!r}")
         given_uses(whatifs)
         return Gpus(*self._model(measured_ms).gpus(
             [to] if isinstance(to, str) else list(to), [str(w) for w in whatifs], cpu, os.fspath(host or ""), dict(prices or {}),

@@ -172,7 +172,7 @@ def run(command: list[str], environment: dict[str, str]) -> int:
 
 
 def _die_like(number: int) -> None:
-    """Ends as the program ended, so that whoever waits for us sees the same."""
+    """Ends as the program ended, so that a parent process sees the same status."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the core is the program's
@@ -200,7 +200,7 @@ def notes(heard: Heard, command: list[str]) -> list[str]:
     if framework is None:
         return ["nothing was recorded: the program imported neither PyTorch nor JAX"]
     if "steps" in heard.marks:
-        return ["nothing was recorded: the program ended while its steps were still being told apart; a smaller --after "
+        return ["nothing was recorded: the program ended while its steps were still being recognised; a smaller --after "
                 "needs fewer steps"]
     what = "no optimizer of torch.optim stepped" if framework == "PyTorch" else "no jitted function was called"
     return [f"nothing was recorded: {what}; where the step is compiled whole, put foretrace.record around the loop"]

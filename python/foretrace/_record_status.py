@@ -1,4 +1,4 @@
-"""What a recorded program tells the `foretrace record` that waits for it: a folder of small files, because the program may be
+"""What a recorded program reports to the waiting `foretrace record`: a folder of small files, because the program may be
 many processes and may die at any moment."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Status:
                 (self._folder / what).touch()
 
     def say(self, text: str) -> None:
-        """Something people should know; said once, whoever says it again."""
+        """A message for the user, reported only once."""
         if not self._write({"say": text}):
             with contextlib.suppress(OSError, ValueError):
                 tell(text)
@@ -82,7 +82,7 @@ class Status:
 
 @dataclass
 class Heard:
-    """The side of the command: everything the processes told."""
+    """The side of the command: everything that the processes reported."""
 
     files: list[str] = field(default_factory=list)
     steps: int = 0  # of the longest recording

@@ -1,4 +1,4 @@
-"""Which of the events that come again in a training loop ends its step."""
+"""Which of the recurring events of a training loop ends its step."""
 
 from __future__ import annotations
 

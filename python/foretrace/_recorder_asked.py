@@ -1,4 +1,4 @@
-"""What a recording is asked for, checked; and why there may be no GPU in it."""
+"""Checks the options of a recording; and why there may be no GPU in it."""
 
 from __future__ import annotations
 

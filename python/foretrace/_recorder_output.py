@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 SCRATCH_PREFIX = ".foretrace-"
-"""Of the hidden folders beside the output; `foretrace record` gives them a name by which it finds what a dead process left."""
+"""Of the hidden folders next to the output; `foretrace record` gives them a name by which it finds what a dead process left."""
 _SUFFIXES = (".pt.trace.json.gz", ".pt.trace.json", ".json.gz", ".json")
 
 
@@ -30,7 +30,7 @@ def rank_path(path: str, rank: int | None) -> Path:
 
 
 def execution_trace_path(trace: Path) -> Path:
-    """Beside the trace: "out.json.gz" -> "out.et.json.gz"."""
+    """Next to the trace: "out.json.gz" -> "out.et.json.gz"."""
     stem, suffix = split_suffix(str(trace))
     return Path(stem + ".et" + (".json.gz" if suffix.endswith(".gz") else ".json"))
 
@@ -58,10 +58,10 @@ def check_folder(path: str) -> None:
 
 
 class Scratch:
-    """A hidden folder beside the output in which everything unfinished lives: `add` what is to appear, then `commit`."""
+    """A hidden folder next to the output in which everything unfinished lives: `add` what is to appear, then `commit`."""
 
-    def __init__(self, beside: Path) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=beside.parent))
+    def __init__(self, output: Path) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=output.parent))
         self._ready: list[tuple[Path, Path]] = []
 
     def add(self, source: Path, target: Path, rename: tuple[bytes, bytes] | None = None) -> None:

@@ -116,7 +116,7 @@ class PhaseClock:
         autograd.backward = backward
 
         def undo() -> None:
-            if autograd.backward is backward:  # somebody may have put theirs around ours: then it stays, and only passes on
+            if autograd.backward is backward:  # another wrapper may be around ours: then ours stays and only forwards
                 autograd.backward = inner
 
         self._undo.append(undo)

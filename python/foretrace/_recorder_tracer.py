@@ -25,11 +25,11 @@ class Tracer:
     """
 
     def __init__(self, torch: Any, steps: int, *, memory: bool, shapes: bool, execution_trace: bool,
-                 beside: Path) -> None:
+                 output: Path) -> None:
         if torch.autograd._profiler_enabled():
             raise RuntimeError("another profiler is already running, and PyTorch runs one at a time")
         self._torch = torch
-        self._scratch = Scratch(beside)
+        self._scratch = Scratch(output)
         self._running = False
         self._observed_whole = False
         self.gpu_worked = False  # known once it is saved

@@ -1,4 +1,4 @@
-"""Rows of reports, as frozen dataclasses. Fields are named as in the JSON form; None: the trace does not tell."""
+"""Rows of reports, as frozen dataclasses. Fields are named as in the JSON form; None: the trace does not show it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class KernelTime:
 
 @dataclass(frozen=True)
 class ReplayedStep:
-    """A step simulated unchanged, beside the trace. Errors are signed: negative where the replay is shorter."""
+    """A step simulated unchanged, compared with the trace. Errors are signed: negative where the replay is shorter."""
 
     step: str
     number: int

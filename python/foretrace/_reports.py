@@ -219,7 +219,7 @@ class Summary(Report):
 
 
 class Replay(Report):
-    """Every step simulated unchanged and set beside the trace, and the step as it runs without the profiler."""
+    """Every step simulated unchanged and compared with the trace, and the step as it runs without the profiler."""
 
     @cached_property
     def steps(self) -> tuple[ReplayedStep, ...]:

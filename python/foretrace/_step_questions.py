@@ -1,4 +1,4 @@
-"""What one rank's step can be asked beyond a job's: more workers, plans, its page and its export."""
+"""Questions only about one rank's step: more workers, plans, its page and its export."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from ._core import page, recorded_ms, step_model
-from ._errors import DeclinedError, Error, UsageError, told
+from ._errors import DeclinedError, Error, UsageError, make_error
 from ._export import Exported, export_step
 from ._questions import Questions
 from ._scale import Scaled
@@ -91,7 +91,7 @@ class StepQuestions(Questions):
         from ._plans import ask
 
         if plans and (gpus is not None or tokens is not None):
-            raise told(UsageError, "gpus and tokens are for the search: a plan says itself how many GPUs it has")
+            raise make_error(UsageError, "gpus and tokens are for the search: a plan has its own number of GPUs")
         step = self._traced().steps[self._step_index or 0].number
         given = {"gpus": gpus, "fabric": fabric, "collectives": collectives, "gpus-per-node": gpus_per_node, "layers": layers,
                  "global-batch": global_batch, "memory-gb": memory_gb, "gpu": gpu, "usd-per-hour": usd_per_hour, "tokens": tokens,
@@ -102,8 +102,8 @@ class StepQuestions(Questions):
 
     def _traced(self) -> Trace:
         if self._trace is None or self._step_index is None:
-            raise told(DeclinedError, "this graph is not a step as traced, so there is nothing to predict from",
-                       hint="use the graph that trace.step() gives: predict takes the profiler's cost off by itself")
+            raise make_error(DeclinedError, "this graph is not a step as traced, so there is nothing to predict from",
+                             hint="use the graph that trace.step() gives: predict takes the profiler's cost off by itself")
         return self._trace
 
     def _model(self, measured_ms: float | None) -> CoreModel:

@@ -379,7 +379,7 @@ def load(path: str | os.PathLike[str], threads: int = 0, strict: bool = False, p
 
     threads: 0 uses all the machine has; the result is the same for any number.
     strict: raise Error when any record is lost, instead of listing it in Trace.problems. partial: read what a cut-off file still holds.
-    steps_by: the name of the range a step lies in, instead of the ranges foretrace would find (`Trace.step_candidates`).
+    steps_by: the name of the range that encloses a step, instead of the ranges foretrace would find (`Trace.step_candidates`).
     max_memory: the most memory to take for it, in 10^9 bytes; more is an UnreadableError. Without it there is no bound.
     """
     _check_threads(threads)

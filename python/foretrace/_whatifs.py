@@ -44,7 +44,7 @@ class WhatIf:
     effort: Effort = "work"  # what that takes
     stage: Stage = "kernels"  # its place among others
     advise: tuple[str, ...] = ()  # uses worth trying unasked
-    validated: bool = False  # meets its measured rows, or is right by definition
+    validated: bool = False  # agrees with its measured rows, or is right by definition
     measured_rows: int = 0  # behind that
     measured_models: int = 0
     function: Callable[..., None] | None = field(default=None, repr=False, compare=False)  # None: of the catalogue
@@ -52,7 +52,7 @@ class WhatIf:
 
     def __call__(self, draft: Draft, **parameters: Any) -> None:
         if self.function is None:
-            raise TypeError(f"{self.name} is of the catalogue: use it in Graph.predict")
+            raise TypeError(f"{self.name} belongs to the catalogue: use it in Graph.predict")
         self.function(draft, **parameters)
 
     def use(self, **parameters: Any) -> str:
@@ -68,7 +68,7 @@ _own: dict[str, WhatIf] = {}
 _applied: dict[int, Callable[[_core.Draft, dict[str, str]], None]] = {}
 """What each of the user's does to a draft, by the id the library knows it by. The library holds no reference to them."""
 
-# Set by the command line, which has nobody to raise an exception to: told of a failure, it gives the reason to decline with.
+# Set by the command line, where exceptions have no caller: given a failure, it returns the reason to decline with.
 on_failure: Callable[[WhatIf, Exception], str] | None = None
 
 

@@ -254,7 +254,7 @@ class Recorder(LoopRecorder):
     def _begin_trace(self) -> None:
         self._enter(_Phase.SETTLE)
         self._tracer = Tracer(self._torch, self._counts[_Phase.TRACE], memory=self._memory, shapes=self._shapes,
-                              execution_trace=self._execution_trace, beside=self.path)
+                              execution_trace=self._execution_trace, output=self.path)
         if self._execution_trace and not self._tracer.has_execution_trace:
             self._missing.append("execution trace: this process already has an observer, or PyTorch none to offer")
         if not self._layers:
@@ -281,7 +281,7 @@ class Recorder(LoopRecorder):
         if phase is _Phase.OBSERVE:
             self._missing.append("execution trace: the loop ended before the step that was to be observed")
             self._write(complete=False)
-            self._say(f"the loop ended early: {self.path} has no execution trace beside it")
+            self._say(f"the loop ended early: {self.path} has no execution trace next to it")
             return
         if len(self._traced) > 1:
             self._missing.append(f"{self._left} of {self._counts[_Phase.TRACE]} traced steps: the loop ended early")

@@ -48,12 +48,12 @@ Result<std::vector<Device>> targets_of(const GpusOptions& options) {
 }
 
 Result<Use> cpu_use(double x) {
-  return whatif::parse_use(fmt::format("{}:x={}", whatif::the_one_that_changes(whatif::Changes::kHost).name, x));
+  return whatif::parse_use(fmt::format("{}:x={}", whatif::first_whatif_that_changes(whatif::Changes::kHost).name, x));
 }
 
 Use move_to(const Device& to, const std::string& host) {
   Use use;
-  use.whatif = &whatif::the_one_that_changes(whatif::Changes::kDevice);
+  use.whatif = &whatif::first_whatif_that_changes(whatif::Changes::kDevice);
   use.parameters.set("to", to.file.empty() ? to.name : to.file, true);
   use.text = use.whatif->name + ":to=" + to.name;
   use.parameters.set("host", host, !host.empty());
@@ -214,7 +214,7 @@ Result<GpusReport> compare_gpus(Baseline b, const GpusOptions& options) {
     FORETRACE_TRY(cpu, cpu_use(*options.cpu));
   }
   GpusReport r;
-  // On a trace without GPU work nobody asks which GPU that was.
+  // On a trace without GPU work it does not matter which GPU that was.
   const bool on_gpu = graph::has_gpu_work(b.model.graph);
   if (Status found = find_origin(b, r, options); !found) {
     if (on_gpu) return forward(found);
@@ -243,7 +243,7 @@ Result<GpusReport> compare_gpus(Baseline b, const GpusOptions& options) {
       add_bound(g);
       g.fits = g.prediction.fits;
     }
-    g.prediction.graph = {};  // one for each of thirty devices is a lot of memory nobody looks at
+    g.prediction.graph = {};  // not read later, and one for each of thirty devices takes much memory
   });
   say_age(r.predictions);
   std::stable_sort(r.predictions.begin(), r.predictions.end(), [&](const GpuPrediction& a, const GpuPrediction& c) {

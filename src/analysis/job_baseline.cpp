@@ -1,4 +1,4 @@
-// The step of a job: a model of each rank, made like that of a single trace but for its waits, and all of them joined.
+// The step of a job: a model of each rank, made like that of a single trace except for its waits, and all of them joined.
 
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ namespace {
 using whatif::JobTies;
 using whatif::Model;
 
-// A trace shows the speed of its host with an error, so a step is taken to run at a speed between that and the usual one:
+// A trace shows the speed of its host with an error, so a step is taken to run at a speed between that and the typical one:
 // `speed_exponent`, which is v / (v + e) for the variance v of hosts and e of one trace. Several ranks on a host show its speed
 // several times, and e shrinks with their number.
 std::optional<host::HostCosts> costs_seen_by(std::size_t ranks, const trace::Trace& trace,
@@ -90,9 +90,10 @@ void fill_in(const ranks::Job& job, const whatif::AbsentRanks& absent, JobFigure
   std::erase_if(about.missing,
                 [&](std::int64_t rank) { return std::binary_search(filled_in.begin(), filled_in.end(), rank); });
   std::erase(about.notes, ranks::note_of_missing(job));
-  about.notes.push_back(fmt::format(
-      "{} of {} ranks have no trace ({}); filled in by ranks that do the same work: {}. They arrive when those do",
-      job.missing.size(), job.world_size, ranks::list_of(job.missing), ranks::list_of(filled_in)));
+  about.notes.push_back(
+      fmt::format("{} of {} ranks have no trace ({}); ranks that do the same work stand in for them: {}. They are "
+                  "assumed to arrive when those do",
+                  job.missing.size(), job.world_size, ranks::list_of(job.missing), ranks::list_of(filled_in)));
 }
 
 // Which ranks are simulated: all, or of a large job some of each kind, which a note says.

@@ -1,5 +1,5 @@
 #pragma once
-// What the names of events give away: which range is an optimizer step, which kernel a collective.
+// Facts from the names of events: which range is an optimizer step, which kernel a collective.
 
 #include <cstdint>
 #include <string_view>

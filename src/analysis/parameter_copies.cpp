@@ -55,7 +55,7 @@ class Copies {
       if (!op.tensor(layer->weight, 2)) continue;
       Shape weight = op[layer->weight].shape();
       weights_.insert(weight);
-      // Products take it the other way round.
+      // Products take it transposed.
       if (weight.size() == 2) weights_.insert({weight[1], weight[0]});
     }
     for (const Shape& s : inputs) weights_.erase(s);

@@ -159,16 +159,15 @@ void fill_notes(const ranks::Job& job, const RanksStep& s, bool aligned, RanksRe
   for (const std::uint64_t u : s.matching.unmatched) unmatched += u;
   for (const std::uint64_t t : s.matching.total) total += t;
   if (job.ranks.size() == 1) {
-    note("one rank alone: nobody to wait for, and no clock to align");
+    note("only one rank was given, so there are no waits between ranks and no clocks to align");
   } else if (total == 0) {
     note(
-        "no trace holds a communication kernel: these ranks are no job as far as their GPUs show. Each is replayed "
-        "alone on "
-        "its clock as written, and none is compared with another");
+        "no trace holds a communication kernel, so these ranks are not known to be one job: each is replayed alone on "
+        "its own clock, and they are not compared");
   } else if (s.matching.collectives.empty()) {
     note(
         fmt::format("none of the {} communication kernels matches one of another rank; by their process groups these "
-                    "ranks do not meet",
+                    "ranks do not communicate",
                     total));
   } else if (unmatched > 0) {
     note(
@@ -182,7 +181,7 @@ void fill_notes(const ranks::Job& job, const RanksStep& s, bool aligned, RanksRe
   }
   for (std::size_t r = 0; r < job.ranks.size(); ++r) {
     if (!s.clocks.clocks[r].known && job.ranks.size() > 1 && !s.matching.collectives.empty()) {
-      note(fmt::format("no collective ties rank {} to rank {}: its clock is taken as written", job.ranks[r].rank,
+      note(fmt::format("no collective connects rank {} with rank {}: its clock is used as recorded", job.ranks[r].rank,
                        job.ranks[0].rank));
     }
   }
@@ -200,19 +199,19 @@ void fill_notes(const ranks::Job& job, const RanksStep& s, bool aligned, RanksRe
   }
   if (!out.impossible.empty()) {
     note(fmt::format(
-        "{} in {}; they bind nobody in the replay", plural(out.impossible.size(), "collective"),
-        aligned ? "an order no setting of the clocks explains: the traces are not of one run, or a clock jumped"
-                : "an impossible order on the clocks as written"));
+        "{} in {}; the replay ignores this order", plural(out.impossible.size(), "collective"),
+        aligned ? "an order that no setting of the clocks explains: the traces are not of one run, or a clock jumped"
+                : "an impossible order on the clocks as recorded"));
   }
   if (s.graph.graph.notes.unexplained_lags > 0) {
-    note(fmt::format("{} started later than anything explains, {} ms together",
+    note(fmt::format("{} started late without a known cause, {} ms together",
                      plural(s.graph.graph.notes.unexplained_lags, "kernel"),
                      format_ms(s.graph.graph.notes.unexplained_time)));
   }
   out.not_modelled = {
-      "transfers keep their measured length: links are not shared anew when ranks arrive at other times"};
+      "transfers keep their measured length: contention for links is not recomputed when ranks arrive at other times"};
   if (job.ranks.size() > 1) {
-    out.not_modelled.emplace_back("kernels that a late rank leaves more of a shared GPU or host for");
+    out.not_modelled.emplace_back("kernels that run faster because a late rank uses less of a shared GPU or host");
   }
   if (!job.missing.empty()) out.not_modelled.emplace_back("ranks without a trace");
 }
@@ -279,7 +278,7 @@ RanksReport ranks_report(const ranks::Job& job, const RanksStep& s, const RanksO
   out.job_step_replayed = ranks::simulated_step(s.graph, s.timeline);
   out.connected = !s.matching.collectives.empty();
   out.stragglers.step = out.stragglers.without_any = s.timeline.step;
-  if (!out.connected) return out;  // who waits for nobody slows nobody down
+  if (!out.connected) return out;  // without communication there are no stragglers
   if (options.progress) options.progress("looking for stragglers", 0, job.ranks.size(), "ranks");
   out.stragglers = ranks::find_stragglers(job, s.matching, s.clocks, s.graph, s.timeline, s.kind.places);
   return out;

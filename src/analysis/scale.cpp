@@ -59,7 +59,7 @@ ScaleReport scale_report(const Baseline& baseline, const whatif::Parallelism& ho
     whatif::Prediction p = predict(baseline, uses);
     if (p.declined.empty()) {
       p.workers = n;
-      p.graph = {};  // nobody looks at it
+      p.graph = {};  // not read later
       r.predictions.push_back(std::move(p));
     } else {
       r.declined.emplace_back(n, p.declined);

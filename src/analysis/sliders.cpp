@@ -45,7 +45,7 @@ class Asking {
 
   // The what-if that changes this by a factor, at factors around one.
   void factor(const char* name, const char* unit, whatif::Changes changes, const std::vector<double>& factors) {
-    const std::string& whatif = whatif::the_one_that_changes(changes).name;
+    const std::string& whatif = whatif::first_whatif_that_changes(changes).name;
     const std::size_t place = add({name, unit, 0, {}, {}});
     out_[place].points.push_back(today(baseline_.figures));
     for (const double x : factors) {

@@ -49,7 +49,7 @@ std::string steadiness_text(const graph::Graph& graph) {
                        parts_of(n.startup));
   }
   if (n.allocator > 0) {
-    return fmt::format("{} ms of every step are calls that take memory from the driver and give it back: {}",
+    return fmt::format("{} ms of every step are calls that allocate driver memory and free it again: {}",
                        format_ms(n.allocator), kKeepMemory);
   }
   return {};

@@ -1,4 +1,4 @@
-// What the step's length follows, and the job it belongs to: asked by every report.
+// What limits the step, and the job it belongs to: shared by all reports.
 
 #include <fmt/format.h>
 

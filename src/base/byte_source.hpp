@@ -1,6 +1,6 @@
 #pragma once
-// Where bytes come from: a file, standard input or memory, inflated on the way when they are gzip or zstd. Importers see
-// one interface and never know.
+// Where bytes come from: a file, standard input or memory, decompressed on the fly when they are gzip or zstd. Importers
+// see one interface.
 
 #include <cstdint>
 #include <memory>

@@ -13,11 +13,11 @@ namespace fs = std::filesystem;
 
 /// Names similar to a path that is not there; enough of them to find a slip of the keyboard.
 std::vector<std::string> neighbours(const fs::path& path) {
-  constexpr std::size_t kMost = 10'000;
+  constexpr std::size_t kMaxNames = 10'000;
   std::vector<std::string> names;
   std::error_code error;
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  for (fs::directory_iterator it(folder, error), end; !error && it != end && names.size() < kMost;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end && names.size() < kMaxNames;
        it.increment(error)) {
     names.push_back(it->path().filename().string());
   }

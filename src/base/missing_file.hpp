@@ -1,5 +1,5 @@
 #pragma once
-// The error of a path that is not there, with the name that was probably meant.
+// The error for a missing path, with the name that was probably meant.
 
 #include <string>
 

@@ -161,7 +161,7 @@ std::string short_kernel_name(std::string_view name) {
       if (name[end] == ')' && --depth == 0) break;
       ++end;
     }
-    if (end == name.size()) {  // not balanced: somebody cut the name
+    if (end == name.size()) {  // not balanced: the name was cut
       flat += name.substr(i);
       break;
     }

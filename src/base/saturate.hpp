@@ -1,6 +1,6 @@
 #pragma once
-// Sizes as files state them. Nothing keeps a damaged file from naming a tensor of 2^40 x 2^40 elements; counting them must end in a
-// large number, not in undefined behaviour.
+// Sizes as files state them. A damaged file may name a tensor of 2^40 x 2^40 elements; counting them must give a
+// large number, not undefined behaviour.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 // Bytes that can be read from anywhere: what a database or a file of nested messages needs. A file and memory are read in
-// place; what comes as a stream (standard input, gzip, zstd) is laid down once, in memory while it is small and else in a
-// temporary file without a name, so that memory stays bounded whatever the size of the input.
+// place; what comes as a stream (standard input, gzip, zstd) is stored once, in memory while it is small and else in an
+// unnamed temporary file, so that memory stays bounded whatever the size of the input.
 
 #include <cstdint>
 #include <memory>

@@ -1,7 +1,7 @@
 #pragma once
-// The same work on several threads, with one place for what goes wrong there. An exception that leaves a thread ends the
-// program; here the first one is kept, the threads end, and the caller gets it as if the work had been its own. Threads the
-// system refuses (no memory for their stacks) are done without: the work is pulled, so those that are left do all of it.
+// The same work on several threads. An exception that leaves a thread would end the program; here the first one is kept, the
+// threads end, and the caller gets it as if it had done the work itself. If the system refuses a thread (no memory for its
+// stack), the others do its share, since threads pull their work.
 
 #include <algorithm>
 #include <atomic>

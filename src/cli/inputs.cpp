@@ -97,7 +97,7 @@ Result<std::vector<trace::Trace>> load_recordings(const std::vector<std::string>
                                                   const char* side) {
   FORETRACE_TRY(Recordings found, load_side(named, request, side));
   if (!found.job) return std::move(found.traces);
-  return fail(ErrorCode::kDeclined, fmt::format("{} holds several ranks, and one is compared here", side),
+  return fail(ErrorCode::kDeclined, fmt::format("{} holds several ranks, and only one can be compared here", side),
               "--rank R picks it");
 }
 
@@ -241,7 +241,7 @@ Status can_write_code(const Values& values, const analysis::Baseline& baseline) 
 }
 
 tl::unexpected<Error> served_by_python(std::string_view what, std::string hint) {
-  return fail(ErrorCode::kUsage, fmt::format("{} is served by the Python command", what), std::move(hint));
+  return fail(ErrorCode::kUsage, fmt::format("{} needs the Python command", what), std::move(hint));
 }
 
 }  // namespace foretrace::cli

@@ -1,6 +1,6 @@
 #pragma once
 // From the arguments and options of a verb to what the library takes: traces, the baseline of a step, the user's measurements,
-// the network. Whatever can be wrong about an option is said before a trace is read.
+// the network. All errors in options are reported before a trace is read.
 
 #include <cstdint>
 #include <memory>

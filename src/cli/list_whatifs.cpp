@@ -36,7 +36,7 @@ std::string validation(const whatif::WhatIf& w) {
   return text;
 }
 
-// Steps as they were predicted before the program had met them, in percent.
+// Steps as they were predicted before their measurements were used, in percent.
 std::string blind(const whatif::WhatIf& w) {
   const whatif::PastErrors* past = whatif::past_errors_of(w.name);
   return past == nullptr || !past->blind_pct ? "" : fmt::format("{:.1f} ({})", *past->blind_pct, past->blind_rows);
@@ -65,7 +65,7 @@ std::string errors_in_full(const whatif::WhatIf& w) {
   const auto add = [&](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
   const auto count = [](int rows) { return plural(static_cast<std::uint64_t>(rows), "row"); };
   if (past->step_pct) {
-    add(fmt::format("step {:.1f} % in the mean of {}", *past->step_pct, count(past->rows)));
+    add(fmt::format("step {:.1f} % on average over {}", *past->step_pct, count(past->rows)));
     add(fmt::format("{:.1f} % at worst ({})", past->worst_step_pct.value_or(0), past->worst_row));
   }
   if (past->gpu_pct) add(fmt::format("GPU time {:.1f} %", *past->gpu_pct));
@@ -74,7 +74,7 @@ std::string errors_in_full(const whatif::WhatIf& w) {
     add(fmt::format("{} of networks that nothing was fitted on: {:.1f} %", count(past->unseen_rows),
                     *past->unseen_pct));
   if (past->blind_pct)
-    add(fmt::format("{} predicted before the program had met them: {:.1f} %", count(past->blind_rows),
+    add(fmt::format("{} predicted before their measurements were used: {:.1f} %", count(past->blind_rows),
                     *past->blind_pct));
   return text;
 }

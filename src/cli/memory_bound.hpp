@@ -1,5 +1,5 @@
 #pragma once
-// A bound on the memory a command may take, so that a hostile or huge file ends in an error and not in a machine that stands still.
+// A bound on the memory a command may take, so that a hostile or huge file causes an error instead of an unresponsive machine.
 
 #include <sys/resource.h>
 
@@ -12,7 +12,7 @@ namespace foretrace::cli {
 /// What the machine, or the container this runs in, has left; nothing where that is not known.
 std::optional<std::uint64_t> available_memory();
 
-/// As long as it lives, the process gets no more than `gb` (10^9 bytes) alongside what it has already; without a number, no more than the
+/// As long as it lives, the process gets no more than `gb` (10^9 bytes) on top of what it has already; without a number, no more than the
 /// machine has left. Memory beyond that is refused, which is std::bad_alloc.
 class MemoryBound {
  public:

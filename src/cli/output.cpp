@@ -22,7 +22,7 @@ tl::unexpected<Error> cannot_write(const std::string& path, const std::string& w
       Error{code, fmt::format("cannot write the output: {}", why), path, Error::kNoOffset, std::move(hint)});
 }
 
-// The place was a right one to ask for and what writing met there is nobody's slip: a full disk, a quota, a device that fails.
+// The path was valid and the error is not the user's: a full disk, a quota, a device that fails.
 tl::unexpected<Error> cannot_write(const std::string& path, int error) {
   switch (error) {
     case ENOSPC:

@@ -1,5 +1,5 @@
 #pragma once
-// Writing an answer: to standard output, or to a file that is either whole or not there.
+// Writing an answer: to standard output, or to a file that is written completely or not at all.
 
 #include <cstdio>
 #include <optional>

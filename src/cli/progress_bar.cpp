@@ -22,7 +22,7 @@ std::string duration_text(double seconds) {
   return fmt::format("{} min", (whole + 30) / 60);
 }
 
-// Signals that end a program from outside. Where nobody else listens, the line is taken away and the signal goes on.
+// Signals that end a program from outside. Where nothing else handles them, the line is erased and the signal is passed on.
 constexpr std::array<int, 3> kEnding{SIGINT, SIGTERM, SIGHUP};
 constexpr std::string_view kErase = "\r\x1b[K";
 std::array<struct sigaction, kEnding.size()> before_us{};
@@ -40,7 +40,7 @@ void listen(std::FILE* err) {
   line_fd = ::fileno(err);
   for (std::size_t i = 0; i < kEnding.size(); ++i) {
     ::sigaction(kEnding[i], nullptr, &before_us[i]);
-    if (before_us[i].sa_handler != SIG_DFL) continue;  // somebody ignores it (nohup) or listens already
+    if (before_us[i].sa_handler != SIG_DFL) continue;  // it is ignored (nohup) or handled already
     struct sigaction ours{};
     ours.sa_handler = erase_and_end;
     ::sigaction(kEnding[i], &ours, nullptr);

@@ -4,7 +4,7 @@
 //   reading trace.json.gz  [##########----------]  52%  812 MB/s  3 s left
 //   replaying trace.json.gz  [#####---------------]  3 of 12 steps  9 s left
 //
-// A program that is stopped while the line stands there (Ctrl-C) takes it away first.
+// A program that is interrupted while the line is shown (Ctrl-C) erases it first.
 
 #include <chrono>
 #include <cstdio>

@@ -1,5 +1,5 @@
 #pragma once
-// What only the Python command can serve. build/foretrace links no Python: it hands such commands over.
+// Commands that need Python. build/foretrace does not link Python, so it starts the Python command for them.
 
 #include <string>
 #include <vector>

@@ -62,7 +62,7 @@ tl::unexpected<Error> unknown_option(const std::string& arg, const Verb* verb) {
   if (hint.empty()) hint = did_you_mean(written, names);
   if (hint.empty()) {
     hint = verb != nullptr ? fmt::format("`foretrace {} --help` lists the options", verb->name)
-                           : std::string("`foretrace --help` shows what there is");
+                           : std::string("`foretrace --help` lists the verbs");
   }
   return fail(ErrorCode::kUsage,
               verb != nullptr ? fmt::format("{} has no option {}", verb->name, written)
@@ -236,7 +236,7 @@ Result<Answer> dispatch(const std::vector<std::string>& args, const Terminal& te
   if (at == args.size()) {
     const bool asked = std::any_of(args.begin(), args.end(), [](const auto& a) { return a == "--help" || a == "-h"; });
     if (asked) return help_answer(overview_help(terminal.width), json);
-    return fail(ErrorCode::kUsage, "a verb is missing", "`foretrace --help` shows what there is");
+    return fail(ErrorCode::kUsage, "a verb is missing", "`foretrace --help` lists the verbs");
   }
   rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(at));
   std::string name = args[at];

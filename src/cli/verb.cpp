@@ -44,8 +44,8 @@ const std::vector<Group>& groups() {
         option(kInteger, "rank", "R", "the lowest", "the rank to look at, or to change, when several are given")
             .at_least(0)}},
       {kReading,
-       {option(kNumber, "max-memory", "GB", "what the machine has left",
-               "the most memory to take, in 10^9 bytes; more is an error")
+       {option(kNumber, "max-memory", "GB", "the machine's free memory",
+               "the most memory to use, in 10^9 bytes; more is an error")
             .at_least(0.1),
         flag("partial", "read a truncated file up to the point where it ends"),
         option(kText, "steps-by", "NAME", "ranges that mark steps, see `doctor`",

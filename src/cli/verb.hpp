@@ -79,7 +79,7 @@ struct Argument {
   std::size_t min = 1;
   std::size_t max = 1;                    ///< kAny: no limit
   std::vector<std::string> choices = {};  ///< the only values allowed, when not empty; else the shell completes files
-  std::vector<std::string> suggestions = {};  ///< words the shell offers alongside files
+  std::vector<std::string> suggestions = {};  ///< words the shell offers in addition to files
   static constexpr std::size_t kAny = SIZE_MAX;
 };
 

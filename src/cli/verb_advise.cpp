@@ -24,7 +24,8 @@ Verb advise_verb() {
           .about = "try every change that applies and rank them by gain, within the memory limit",
           .details =
               "Every change in the catalogue that is worth trying is predicted alone. Then the best ones are combined, "
-              "as `optimize` does, and those that do not pay next to the others are dropped. The combination fits into "
+              "as `optimize` does, and changes that no longer gain next to the others are dropped. The combination "
+              "fits into "
               "the GPU's memory. Gains are in samples per second, so that different batch sizes can be compared.",
           .arguments = {{"TRACE", "a trace file, a folder with one file per rank, or - for standard input", 1,
                          Argument::kAny}},

@@ -41,7 +41,8 @@ Result<std::vector<double>> bucket_sizes(const std::vector<std::string>& entries
 Result<std::optional<search::Communication>> communication(const Values& values) {
   const std::int64_t workers = values.integer("workers").value_or(1);
   if (workers < 2) {
-    if (names_network(values)) return fail(ErrorCode::kUsage, "a network between how many workers?", "--workers N");
+    if (names_network(values))
+      return fail(ErrorCode::kUsage, "how many workers does the network connect?", "--workers N");
     return std::nullopt;
   }
   FORETRACE_TRY(const search::Communication c, network_asked(values, workers));

@@ -161,25 +161,26 @@ Result<Answer> run_plan(const Request& request) {
 
 Verb plan_verb() {
   using enum ValueType;
-  return {.name = "plan",
-          .about = "how to train on many GPUs: the fastest plan that fits",
-          .details =
-              "Tries tensor, pipeline, context, expert and data parallel with schedules, recomputation, micro-batches "
-              "and ZeRO stages "
-              "on a job of N GPUs, from the step of one. `scale --plan` predicts one of them.",
-          .arguments = {{"TRACE", "a trace file of one GPU, or - for standard input"}},
-          .options =
-              std::vector<Option>{
-                  option(kInteger, "gpus", "N", fmt::format("{}", kGpusOfANode), "GPUs of the job").at_least(1)} +
-              network_options() + plan_model_options() +
-              std::vector<Option>{option(kNumber, "tokens", "N", "", "training ends behind so many tokens").at_least(1),
-                                  ray_option("predict the plans")},
-          .examples = {{"foretrace plan trace.json.gz --gpus 512 --fabric DGX-H100 --layers 80 --global-batch 1024",
-                        "the real model has 80 blocks"},
-                       {"foretrace plan trace.json.gz --gpus 64 --fabric DGX-H100 --memory-gb 40 --tokens 1e12",
-                        "with less memory, and days to a trillion tokens"}},
-          .shares = kPrediction,
-          .run = run_plan};
+  return {
+      .name = "plan",
+      .about = "how to train on many GPUs: the fastest plan that fits",
+      .details =
+          "Tries tensor, pipeline, context, expert and data parallel with schedules, recomputation, micro-batches "
+          "and ZeRO stages "
+          "on a job of N GPUs, from the step of one. `scale --plan` predicts one of them.",
+      .arguments = {{"TRACE", "a trace file of one GPU, or - for standard input"}},
+      .options =
+          std::vector<Option>{
+              option(kInteger, "gpus", "N", fmt::format("{}", kGpusOfANode), "GPUs of the job").at_least(1)} +
+          network_options() + plan_model_options() +
+          std::vector<Option>{option(kNumber, "tokens", "N", "", "training ends after this many tokens").at_least(1),
+                              ray_option("predict the plans")},
+      .examples = {{"foretrace plan trace.json.gz --gpus 512 --fabric DGX-H100 --layers 80 --global-batch 1024",
+                    "the real model has 80 blocks"},
+                   {"foretrace plan trace.json.gz --gpus 64 --fabric DGX-H100 --memory-gb 40 --tokens 1e12",
+                    "with less memory, and days to a trillion tokens"}},
+      .shares = kPrediction,
+      .run = run_plan};
 }
 
 }  // namespace foretrace::cli

@@ -12,7 +12,7 @@ Verb record_verb() {
           "optimizer's hooks, those of a JAX program through its jitted functions. The first steps warm up, the next "
           "are timed without a profiler, the last are traced; the file holds both. Under torchrun and accelerate "
           "each rank writes its own file. Other CUDA programs are recorded from beginning to end, where the library "
-          "for that was built. What could not be recorded is said once, on standard error, when the program has "
+          "for that was built. What could not be recorded is reported once, on standard error, when the program has "
           "ended; with --json as JSON.",
       .arguments = {{"COMMAND", "the program and its arguments, after --", 1, Argument::kAny}},
       .options = {option(kInteger, "steps", "N", "3", "steps to trace").at_least(1),
@@ -21,7 +21,7 @@ Verb record_verb() {
                   flag("execution-trace", "also keep PyTorch's execution trace, the identity of every tensor"),
                   flag("cuda",
                        "record the program's CUDA calls, whatever made them, instead of PyTorch's or JAX's events"),
-                  flag("quiet", "say nothing at the end").letter_is('q'),
+                  flag("quiet", "print nothing at the end").letter_is('q'),
                   output_option("foretrace.json.gz", "the trace to write; with several ranks, one file for each")},
       .examples = {
           {"foretrace record -- python train.py", "31 steps or more; then: foretrace doctor foretrace.json.gz"},

@@ -42,7 +42,7 @@ whatif::ParallelChoice choice_of(const Values& values) {
   return c;
 }
 
-// Options that only one of the two questions has: nobody should believe they had an effect.
+// Options of only one of the two questions: refused with the other, where they would have no effect.
 Status of_the_other(const Values& values, bool plans) {
   const std::vector<std::string_view> of_workers{"workers",  "parallel", "bucket-mb",   "compress", "servers",
                                                  "slice-mb", "cycle-ms", "slow-worker", "send-us"};

@@ -160,7 +160,7 @@ std::optional<Verdict> move_to_the_other_gpu(const trace::Trace& before, const t
   for (const Cause& cause : c.causes) setups += cause.kind == CauseKind::kSetup ? 1 : 0;
   if (setups != 1 || c.before.device == c.after.device || c.before.device.empty() || c.after.device.empty()) return {};
   Result<whatif::Use> move = whatif::parse_use(
-      fmt::format("{}:to={}", whatif::the_one_that_changes(whatif::Changes::kDevice).name, c.after.device));
+      fmt::format("{}:to={}", whatif::first_whatif_that_changes(whatif::Changes::kDevice).name, c.after.device));
   if (!move) return {};
   Options asked = options;
   asked.whatif = {std::move(*move)};
@@ -236,10 +236,10 @@ Comparison compare_recordings(const std::vector<Profile>& left, const std::vecto
   if (copies) {
     c.noise_from = "none, one side is a copy of the other";
   } else if (step.own) {
-    c.noise_from = fmt::format("what these {} recordings differ by", left.size() + right.size());
+    c.noise_from = fmt::format("the spread of these {} recordings", left.size() + right.size());
   } else {
     c.noise_from =
-        "what recordings of unchanged programs differ by; several recordings per side would measure it for this "
+        "the spread of recordings of unchanged programs; several recordings per side would measure it for this "
         "program";
   }
   c.causes = differences(a, b);

@@ -1,4 +1,4 @@
-// From how two steps are run to what changed between them, in the words of the catalogue where it has them.
+// Names what changed between how two steps are run, as a what-if of the catalogue where there is one.
 
 #include <fmt/format.h>
 
@@ -20,8 +20,8 @@ using whatif::Difference;
 using work::Dtype;
 using work::Family;
 
-// Parts of a step that belong together, below which nobody would speak of a change.
-constexpr double kSome = 0.05, kMost = 0.5;
+// Shares of a step from which it counts as using FP8, and as working mostly in one way.
+constexpr double kFp8Share = 0.05, kMajority = 0.5;
 // Large products stay the library's: what a compiler writes can be a small part of GPU time.
 constexpr double kCompiled = 0.005;
 
@@ -31,7 +31,7 @@ std::string type_name(Dtype dtype) {
   return name;
 }
 
-// What each way to update parameters is called, and the difference that it makes.
+// Names of the kinds of parameter updates, and the difference that each is.
 struct UpdateWay {
   std::string_view text;
   std::optional<Difference> difference = {};
@@ -61,7 +61,7 @@ std::string whatif_for(std::optional<Difference> difference) {
 }
 
 // The change of the catalogue that this is.
-std::string_view whatif_for(Changes changes) { return whatif::the_one_that_changes(changes).name; }
+std::string_view whatif_for(Changes changes) { return whatif::first_whatif_that_changes(changes).name; }
 
 // The scheme behind the collectives of a step; schemes are what-ifs of the same name.
 std::string_view scheme(const Traits& traits) {
@@ -167,7 +167,7 @@ class Differences {
   }
 
   void graphs() {
-    const bool before = before_.graph_share > kMost, after = after_.graph_share > kMost;
+    const bool before = before_.graph_share > kMajority, after = after_.graph_share > kMajority;
     changed_runtime_ |= turned(
         before, after, "the step is launched as a CUDA graph", "the step is no longer launched as a CUDA graph",
         fmt::format("{} launches instead of {}", std::llround(b_.launches * (1 - after_.graph_share)) + (after ? 1 : 0),
@@ -224,7 +224,7 @@ class Differences {
       return item.phase != Phase::kOptimizer && item.family != Family::kCommunication &&
              !(attention_changed() && is_attention(item));
     };
-    const bool half_before = before_.half_share > kMost, half_after = after_.half_share > kMost;
+    const bool half_before = before_.half_share > kMajority, half_after = after_.half_share > kMajority;
     const bool known = before_.precision != Dtype::kOther && after_.precision != Dtype::kOther;
     if (known && before_.precision != after_.precision) {
       const std::string scaled = after_.loss_scaling > 0 && before_.loss_scaling == 0 ? ", with loss scaling" : "";
@@ -237,14 +237,14 @@ class Differences {
                       100 * before_.half_share),
           "", gpu(computes));
     }
-    turned(before_.fp8_ns > kSome * a_.gpu_ns, after_.fp8_ns > kSome * b_.gpu_ns, "products in FP8",
+    turned(before_.fp8_ns > kFp8Share * a_.gpu_ns, after_.fp8_ns > kFp8Share * b_.gpu_ns, "products in FP8",
            "products no longer in FP8", "linear layers", gpu(computes));
   }
 
   // Inside a CUDA graph operations are not shown, so a change there cannot be seen.
   [[nodiscard]] bool attention_changed() const {
     return (before_.attention_ns > 0.002 * a_.gpu_ns) != (after_.attention_ns > 0.002 * b_.gpu_ns) &&
-           !(after_.graph_share > kMost || before_.graph_share > kMost);
+           !(after_.graph_share > kMajority || before_.graph_share > kMajority);
   }
   void attention() {
     if (!attention_changed()) return;
@@ -259,9 +259,9 @@ class Differences {
       return i.family == Family::kConvForward || i.family == Family::kConvDataGrad ||
              i.family == Family::kConvWeightGrad || i.family == Family::kBatchNorm || i.family == Family::kPooling;
     };
-    turned(before_.channels_last > kMost, after_.channels_last > kMost, "convolutions in channels-last layout",
+    turned(before_.channels_last > kMajority, after_.channels_last > kMajority, "convolutions in channels-last layout",
            "convolutions no longer in channels-last layout", "convolutions", gpu(follows_layout),
-           after_.channels_last > kMost ? whatif_for(Changes::kLayout) : "");
+           after_.channels_last > kMajority ? whatif_for(Changes::kLayout) : "");
   }
 
   void recomputation() {

@@ -33,7 +33,7 @@ Result<Read> read_side(const ranks::Job& job, const Options& options, std::optio
   Read out;
   FORETRACE_TRY(out.report, analysis::analyse_ranks(job, {.step = options.step}));
   if (!out.report.connected) {
-    return fail(ErrorCode::kDeclined, "these ranks are no job: none communicates with another",
+    return fail(ErrorCode::kDeclined, "these ranks are not one job: none communicates with another",
                 "--rank R compares one of them");
   }
   for (const ranks::Rank& rank : job.ranks) {
@@ -251,14 +251,14 @@ std::vector<std::int64_t> only_in(const std::vector<std::int64_t>& these, const 
 }
 
 void fill_notes(JobComparison& c, const Read& before, const Read& after) {
-  const auto said = [&](const JobSide& side, const JobSide& other, const char* name) {
+  const auto note_extra_ranks = [&](const JobSide& side, const JobSide& other, const char* name) {
     const std::vector<std::int64_t> alone = only_in(side.ranks, other.ranks);
     if (alone.empty()) return;
     c.notes.push_back(fmt::format("only {} has traces of rank{} {}: not compared one by one", name,
                                   alone.size() == 1 ? "" : "s", ranks::list_of(alone)));
   };
-  said(c.before, c.after, "BEFORE");
-  said(c.after, c.before, "AFTER");
+  note_extra_ranks(c.before, c.after, "BEFORE");
+  note_extra_ranks(c.after, c.before, "AFTER");
   if (c.before.steps.size() != c.after.steps.size()) {
     c.notes.push_back(fmt::format("{} before and {} after were recorded on all ranks",
                                   plural(c.before.steps.size(), "step"), plural(c.after.steps.size(), "step")));
@@ -318,7 +318,7 @@ Result<JobComparison> compare_jobs(const ranks::Job& before, const ranks::Job& a
   const Estimate step = step_change(c, left, right);
   c.change = to_change(step);
   c.noise_from =
-      step.error == 0 ? "none, one side is a copy of the other" : "what recordings of unchanged programs differ by";
+      step.error == 0 ? "none, one side is a copy of the other" : "the spread of recordings of unchanged programs";
   compare_groups(c, left, right);
   compare_collectives(c, left, right);
   common_causes(c);

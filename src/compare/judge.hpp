@@ -1,5 +1,5 @@
 #pragma once
-// Passed, failed or inconclusive: a gate in view of noise.
+// Passed, failed or inconclusive: the outcome of a gate, given the noise.
 
 #include <cstddef>
 #include <optional>

@@ -19,7 +19,7 @@ namespace {
 
 // Standard errors a claim needs: a step has some ten families and a hundred kernels, and 95 of 100 unchanged pairs shall be left alone.
 constexpr double kFamilyErrors = 3.5, kKernelErrors = 5, kCpuErrors = 5;
-// What nobody would call a difference, as a part of all GPU time, and of the step's CPU time.
+// Negligible differences, as a part of all GPU time, and of the step's CPU time.
 constexpr double kLeastGpu = 0.002, kLeastKernel = 0.004, kLeastWork = 0.01, kLeastCpu = 0.06;
 // A family that moved by less is the GPU's clock.
 constexpr double kLeastRatio = 0.02;
@@ -143,7 +143,7 @@ class MovedParts {
     return fmt::format("{:.1f} % {}", std::abs(pct), pct > 0 ? "longer" : "shorter");
   }
 
-  // Most of the GPU's work moved one way: the GPU is what differs, not its kernels.
+  // Most of the GPU's work changed in one direction: the GPU is what differs, not its kernels.
   void whole_gpu(double moved_ns) {
     if (moved_ns < kMostMoved * a_.gpu_ns) return;
     const Moved m = moved(pairs_);
@@ -175,8 +175,8 @@ class MovedParts {
       for (const auto& [key, group] : groups) {
         const Moved g = moved(group);
         const GpuItem& item = *group.front().item;
-        // Beside another stream a kernel takes as long as that one lets it: only the family's time says something.
-        if (item.beside || !beyond(g, kKernelErrors, kLeastKernel * a_.gpu_ns)) continue;
+        // The time of a kernel that overlaps another stream depends on that stream: only the family's time says something.
+        if (item.overlaps || !beyond(g, kKernelErrors, kLeastKernel * a_.gpu_ns)) continue;
         out_.push_back(
             {CauseKind::kKernels,
              fmt::format("a {} kernel takes {} for the same work: {}", to_string(family), direction(g), item.kernel),
@@ -209,7 +209,7 @@ class MovedParts {
       if (w.before == 0) {
         what = fmt::format("new work on the GPU: {} in {:.0f} launches", op, w.after_count);
       } else if (w.after == 0) {
-        what = fmt::format("work that is gone: {}, {:.0f} launches", op, w.before_count);
+        what = fmt::format("removed work: {}, {:.0f} launches", op, w.before_count);
       } else if (std::abs(change) >= 1) {
         what = fmt::format("{} in {:.0f} launches instead of {:.0f}", op, w.after_count, w.before_count);
       } else {

@@ -1,5 +1,5 @@
 #pragma once
-// How much recordings of one unchanged program differ, and how well a change is known in view of that.
+// How much recordings of one unchanged program differ, and how precisely a change is known given that.
 
 #include <cstddef>
 #include <vector>

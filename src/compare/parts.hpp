@@ -1,5 +1,5 @@
 #pragma once
-// The parts of two steps side by side: tables of all of them, and those that differ beyond noise.
+// The parts of two steps compared: tables of all of them, and those that differ beyond noise.
 
 #include <map>
 #include <string>

@@ -21,7 +21,7 @@ namespace {
 using graph::Graph;
 using graph::TaskKind;
 
-// Steps looked at alongside the one shown: their kernels are averaged. More say little more, and each costs a graph.
+// Steps read in addition to the one shown: their kernels are averaged. More steps add little, and each needs a graph.
 constexpr std::size_t kSteps = 4;
 
 class Collector {
@@ -29,7 +29,7 @@ class Collector {
   Collector(const trace::Trace& trace, Profile& out) : t_(trace), out_(out) {}
 
   void add(const Graph& g, const work::Works& works, double share) {
-    find_beside(g);
+    find_overlapping(g);
     for (std::uint32_t k = 0; k < g.size(); ++k) {
       if (graph::is_gpu(g.kind[k])) {
         // Work that an earlier step left behind has no launch in this one.
@@ -43,8 +43,8 @@ class Collector {
 
  private:
   // Tasks that ran while a task of another stream did.
-  void find_beside(const Graph& g) {
-    beside_.assign(g.size(), 0);
+  void find_overlapping(const Graph& g) {
+    overlaps_.assign(g.size(), 0);
     std::vector<std::uint32_t> order;
     for (std::uint32_t k = 0; k < g.size(); ++k) {
       if (graph::is_gpu(g.kind[k])) order.push_back(k);
@@ -54,7 +54,7 @@ class Collector {
     std::uint32_t last = kNone;  // the task that ends last of those before
     for (const std::uint32_t k : order) {
       if (last != kNone && g.lane[last] != g.lane[k] && g.measured[k] < g.measured[last] + g.cost[last]) {
-        beside_[k] = beside_[last] = 1;
+        overlaps_[k] = overlaps_[last] = 1;
       }
       if (last == kNone || g.measured[k] + g.cost[k] > g.measured[last] + g.cost[last]) last = k;
     }
@@ -108,7 +108,7 @@ class Collector {
       item.from_host = g.kind[k] == TaskKind::kMemcpy &&
                        (name.find("HtoD") != std::string_view::npos || name.find("DtoH") != std::string_view::npos);
     }
-    item.beside |= beside_[k] != 0;
+    item.overlaps |= overlaps_[k] != 0;
     const Ns measured = g.event[k].valid() ? t_.events.duration[g.event[k].index()] : g.cost[k];
     item.ns += share * static_cast<double>(measured);
     item.count += share;
@@ -128,7 +128,7 @@ class Collector {
 
   const trace::Trace& t_;
   Profile& out_;
-  std::vector<char> beside_;  // by task of the graph at hand
+  std::vector<char> overlaps_;  // by task of the graph at hand
   bool indexed_ = false;
   std::unordered_set<std::int64_t> calls_;
 };

@@ -21,7 +21,7 @@ struct GpuItem {
   graph::Phase phase = graph::Phase::kOther;
   work::Family family = work::Family::kOther;
   bool from_host = false;    ///< a copy between host and GPU
-  bool beside = false;       ///< ran while another stream worked: its time depends on what ran there
+  bool overlaps = false;     ///< ran while another stream was busy, so its time depends on what ran there
   double ns = 0, count = 0;  ///< of one step
 };
 /// CPU work of a step: an operation's own time in one phase.

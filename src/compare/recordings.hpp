@@ -1,5 +1,5 @@
 #pragma once
-// Recordings of both sides that are read already, compared: what comparisons of one program and of a job share.
+// Compares recordings that were read already: shared by comparisons of one program and of a job.
 
 #include <vector>
 

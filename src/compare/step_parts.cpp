@@ -106,14 +106,14 @@ Part part(std::string name, const Times& t, const Estimate& e, double step_chang
 template <class Items>
 bool same_multiple(const Items& before, const Items& after) {
   // Too few items say nothing: they agree with any ratio. Then only equal times are a copy.
-  constexpr std::size_t kFew = 20;
+  constexpr std::size_t kMinItems = 20;
   std::vector<std::pair<double, double>> ratios;
   for (const auto& [key, item] : before) {
     const auto at = after.find(key);
     if (at == after.end() || (item.ns > 0) != (at->second.ns > 0)) return false;
     if (item.ns > 0) ratios.emplace_back(std::log(at->second.ns / item.ns), item.ns);
   }
-  const double common = ratios.size() < kFew ? 0 : weighted_median(ratios, 0);
+  const double common = ratios.size() < kMinItems ? 0 : weighted_median(ratios, 0);
   double off = 0, all = 0;
   for (const auto& [ratio, weight] : ratios) {
     off += weight * std::abs(ratio - common);

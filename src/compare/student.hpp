@@ -1,5 +1,5 @@
 #pragma once
-// Student's t distribution: how far a mean of few values may be off by chance.
+// Student's t distribution: the uncertainty of a mean of few values.
 
 namespace foretrace::compare {
 

@@ -1,6 +1,6 @@
 #pragma once
-// How a step is run, read off its work: in which precision, by which optimizer, in how many passes, by how many workers. Two
-// sides that differ in one of these differ for a reason that has a name.
+// How a step is run, derived from its work: precision, optimizer, number of passes, number of workers. A difference in one of
+// these is a cause that can be named.
 
 #include <cstdint>
 #include <map>

@@ -1,5 +1,5 @@
 #pragma once
-// Was a prediction right? BEFORE with the change, against AFTER as measured.
+// Checks a prediction: BEFORE with the change, compared with AFTER as measured.
 
 #include "foretrace/compare/compare.hpp"
 

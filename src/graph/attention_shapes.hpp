@@ -1,6 +1,6 @@
 #pragma once
-// How many queries the attentions of a step have, from the shapes of their operations: one per sequence where a language model generates,
-// others than keys where text conditions an image.
+// How many queries the attention operations of a step have, from their shapes: one per sequence where a language model generates, a number
+// other than that of keys where text conditions an image.
 
 #include <cstddef>
 #include <cstdint>

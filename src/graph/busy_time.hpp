@@ -1,5 +1,5 @@
 #pragma once
-// The time in which a GPU does something: the union of its tasks, however many streams they run on.
+// The time in which a GPU is busy: the union of its tasks over all streams.
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 #pragma once
-// What runtime and driver calls of CUDA and HIP do, as far as time is concerned: one table, by name. Nothing else tests
-// for the names of calls.
+// What runtime and driver calls of CUDA and HIP do, as far as time is concerned: one table, by name. No other code tests
+// the names of calls.
 //
 //   kind_of_call("hipMemcpyWithStream").blocks   -> true: the call returns when the copy is done
 

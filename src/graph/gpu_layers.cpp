@@ -94,7 +94,7 @@ class GpuLayers {
     }
   }
 
-  // What the compiler of the program says of its kernels holds, whoever launched them.
+  // What the program's compiler recorded about its kernels holds, wherever they were launched.
   void assign_compiled() {
     struct Place {
       bool known = false;

@@ -1,5 +1,5 @@
 #pragma once
-// What the name of an event on the CPU says about phase and layer of what runs inside of it.
+// Phase and layer of the work inside a CPU event, from the event's name.
 
 #include <cstdint>
 #include <string>

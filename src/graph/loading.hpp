@@ -1,5 +1,5 @@
 #pragma once
-// Loading of data in a graph: when a step is held up by it, and the lane of worker processes that do it.
+// Data loading in a graph: when a step waits for it, and the lane of the worker processes that do it.
 
 #include <cstdint>
 #include <string_view>

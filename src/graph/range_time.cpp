@@ -15,9 +15,9 @@ namespace {
 using trace::EventKind;
 using trace::LoaderRange;
 
-class Finder {
+class RangeScan {
  public:
-  Finder(const StepState& s, Ns from, Ns to) : s_(s), from_(from), to_(to) {}
+  RangeScan(const StepState& s, Ns from, Ns to) : s_(s), from_(from), to_(to) {}
 
   std::vector<RangeTime> run(std::uint32_t lane) {
     for (const std::uint32_t e : s_.index.open_at(lane, from_)) visit(e);
@@ -109,7 +109,7 @@ class Finder {
 }  // namespace
 
 std::vector<RangeTime> range_times(const StepState& state, std::uint32_t trace_lane, Ns from, Ns to) {
-  return Finder(state, from, to).run(trace_lane);
+  return RangeScan(state, from, to).run(trace_lane);
 }
 
 }  // namespace foretrace::graph

@@ -1,5 +1,5 @@
 #pragma once
-// CPU time between operations that belongs to the range it is in: loading of data, and what a program does inside its own ranges
+// CPU time between operations that belongs to an enclosing range: data loading, and what a program does inside its own ranges
 // without calling an operation.
 
 #include <cstdint>

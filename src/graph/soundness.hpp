@@ -1,7 +1,7 @@
 #pragma once
 // A changed graph that contradicts itself. Some reasons to wait are inferred from measured times ("this kernel found the GPU full
-// with that one"); when a change makes the CPU wait where it did not, such a reason may point backwards. It is then the
-// inference that no longer holds, not the change.
+// with that one"); when a change makes the CPU wait where it did not, such a reason may point backwards. Then the
+// inference is dropped, not the change.
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/graph/graph.hpp"

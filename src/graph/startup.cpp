@@ -62,7 +62,7 @@ Ns StartupIndex::gpu_idle(Ns begin, Ns end) const {
   return end - begin - (busy_until(end) - busy_until(begin));
 }
 
-bool StartupIndex::meets(Ns begin, Ns end) const {
+bool StartupIndex::overlaps(Ns begin, Ns end) const {
   const auto behind =
       std::upper_bound(spans_.begin(), spans_.end(), end, [](Ns t, const std::pair<Ns, Ns>& s) { return t < s.first; });
   return behind != spans_.begin() && (behind - 1)->second >= begin;

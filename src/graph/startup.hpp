@@ -1,5 +1,5 @@
 #pragma once
-// Start-up work: what a program does the first time only. It is recognised by what it is:
+// Start-up work: what a program does only the first time. It is recognised by these signs:
 //
 //   the first launch of a kernel in the trace       its code is loaded (CUDA loads lazily)
 //   memory taken from the driver                    the allocator of the framework grows
@@ -7,7 +7,7 @@
 //   kernels of one operation, each timed            cuDNN and MIOpen try algorithms
 //   ranges in which something is compiled           src/trace/names/compiling.csv
 //
-// A step is cold when single pieces of it, each longer than any call takes once warm, make up a notable part of the step while
+// A step is cold when pieces of start-up work, each longer than any call of a warm step, make up a notable part of the step while
 // the GPU idles. rules/startup.cpp takes them out of its graph.
 
 #include <cstdint>
@@ -47,7 +47,7 @@ class StartupIndex {
   [[nodiscard]] Ns warm(std::uint32_t call) const { return kind_[call] == StartupKind::kLaunch ? launch_ : 0; }
   [[nodiscard]] const std::vector<StartupRange>& ranges() const { return ranges_; }
   /// Whether a call that is start-up work ran at some time in [begin, end].
-  [[nodiscard]] bool meets(Ns begin, Ns end) const;
+  [[nodiscard]] bool overlaps(Ns begin, Ns end) const;
 
  private:
   struct Step {

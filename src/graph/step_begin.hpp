@@ -1,5 +1,5 @@
 #pragma once
-// Where a step is in its trace: measured times of a graph count from the step's begin.
+// Where a step begins in its trace: measured times of a graph are relative to it.
 
 #include <optional>
 

@@ -101,7 +101,7 @@ struct StepState {
     return w.call != kNone && index.calls[w.call].begin < missing_until && w.begin >= missing_until;
   }
   /// Whether start-up work of a cold step held the GPU back in this time: loading code stops what is queued.
-  [[nodiscard]] bool held_by_startup(Ns from, Ns to) const { return startup.cold(which) && startup.meets(from, to); }
+  [[nodiscard]] bool held_by_startup(Ns from, Ns to) const { return startup.cold(which) && startup.overlaps(from, to); }
   /// Whether a trace lane belongs to the process whose step this is.
   [[nodiscard]] bool ours(std::uint32_t trace_lane) const {
     return main == kNone || trace().lanes[trace_lane].pid == trace().lanes[main].pid;

@@ -1,5 +1,5 @@
 #pragma once
-// A task on its way into a graph: one entry of every column, so that whoever makes or copies tasks names only what differs
+// A task to be added to a graph: one entry of every column, so that code that makes or copies tasks sets only what differs
 // and a new column is added in one place.
 
 #include <algorithm>

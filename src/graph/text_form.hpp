@@ -1,6 +1,6 @@
 #pragma once
-// The text form of a graph: what dump and parse agree on. A line is a word, then what it speaks of, then key=value pairs
-// in any order; what has its default value is left out. Tasks belong to the lane above them, dependencies ('>': who waits for
+// The text form of a graph: what dump and parse agree on. A line is a keyword, then its subject, then key=value pairs
+// in any order; default values are left out. Tasks belong to the lane above them, dependencies ('>': who waits for
 // this task, '^': who waits for it in the step after, '<': for whom this task waits while the device is full) to the task
 // above them.
 //

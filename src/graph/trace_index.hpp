@@ -1,5 +1,5 @@
 #pragma once
-// A trace sorted and linked the way the rules need it: events per thread, calls in host order, GPU work in order of
+// A trace sorted and linked as the rules need it: events per thread, calls in host order, GPU work in order of
 // start, calls and their GPU work by correlation id, launch queues.
 
 #include <cstdint>

@@ -16,7 +16,7 @@ int capability_of(std::string_view name) {
   return static_cast<int>(10 * parse_double(parts[0]).value_or(0) + parse_double(parts[1]).value_or(0));
 }
 
-// What is known of this architecture's L2, else what is usual.
+// Figures of this architecture's L2, else typical ones.
 void read_cache(std::string_view csv, Architecture& one) {
   for (CsvReader row(csv); row.next();) {
     if (row["architecture"] != one.name && row["architecture"] != "any") continue;

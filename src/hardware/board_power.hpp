@@ -1,5 +1,5 @@
 #pragma once
-// What its power limit leaves of a board's clock while products keep all SMs busy. Multiplications take energy, which follows the
+// The clock that a board's power limit allows while products keep all SMs busy. Multiplications take energy, which follows the
 // square of the voltage, and a lower clock needs less voltage: a board of half the power does more than half the work. The energy of an
 // architecture's units at the rated clock is data: boards/power.csv, fitted by tools/fit_boards.py to what boards reach in long products.
 

@@ -1,5 +1,5 @@
 #pragma once
-// Clock cycles of steps that depend on each other, whatever moves through memory meanwhile: starts of blocks, one index after
+// Clock cycles of steps that depend on each other, independent of memory traffic: starts of blocks, one index after
 // another, levels of a tree. Measured by device: clocks/<device>.csv (tools/fit_clocks.py).
 
 #include <array>

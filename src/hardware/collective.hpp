@@ -1,6 +1,6 @@
 #pragma once
 // What a collective costs. Two models of one interface: the fabric's (algorithm and protocol chosen as NCCL chooses, with
-// its latencies) and a table of measurements, which wins where it is given.
+// its latencies) and a table of measurements, which takes precedence where it is given.
 //
 //   FabricCollectives model(fabric);
 //   CollectiveCost c = model.cost({Collective::kAllReduce, 100 << 20, 16});     c.ns;  c.how == "ring Simple";

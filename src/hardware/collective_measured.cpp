@@ -13,7 +13,7 @@ namespace foretrace::hardware {
 
 namespace {
 
-// How well one collective stands for another: moving the same way first, then the same number of ranks.
+// How well one collective represents another: those that move data in the same pattern first, then the same number of ranks.
 double distance(Collective a, int n, Collective b, int m) {
   const auto group = [](Collective c) {
     switch (c) {
@@ -73,10 +73,10 @@ Result<MeasuredCollectives> MeasuredCollectives::make(std::vector<CollectiveRow>
   std::stable_sort(rows.begin(), rows.end(), [](const CollectiveRow& a, const CollectiveRow& b) {
     return std::tuple(a.kind, a.ranks, a.bytes) < std::tuple(b.kind, b.ranks, b.bytes);
   });
-  int said = 0;
+  int channels = 0;
   for (const CollectiveRow& row : rows) {
     if (row.ranks < 2 || !(row.bytes > 0) || !(row.ms > 0)) continue;
-    said = std::max(said, row.channels);
+    channels = std::max(channels, row.channels);
     if (m.curves_.empty() || m.curves_.back().kind != row.kind || m.curves_.back().ranks != row.ranks) {
       // Where the rows do not say it, the smallest message shows over which links it went: the nearer latency by its ratio.
       const double inside = latency_us(row.kind, row.ranks, false);
@@ -91,7 +91,7 @@ Result<MeasuredCollectives> MeasuredCollectives::make(std::vector<CollectiveRow>
       points.emplace_back(row.bytes, row.ms * 1e6);
     }
   }
-  if (said > 0) m.channels_ = said;
+  if (channels > 0) m.channels_ = channels;
   // A larger message does not take less: where a smaller one was measured longer, it was disturbed.
   for (Curve& curve : m.curves_) {
     for (std::size_t i = curve.points.size() - 1; i-- > 0;) {

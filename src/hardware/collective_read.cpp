@@ -37,9 +37,9 @@ double whole_bytes(Collective kind, double bytes, int ranks, bool per_rank_gathe
   return in_parts && per_rank_gather ? bytes * ranks : bytes;
 }
 
-int channels_of(double said) {
+int channels_of(double recorded) {
   constexpr double kMostChannels = 1024;  // as a fabric's
-  return static_cast<int>(std::clamp(said, 0.0, kMostChannels));
+  return static_cast<int>(std::clamp(recorded, 0.0, kMostChannels));
 }
 
 Status check(const CollectiveRow& row, const std::string& origin, std::size_t line) {

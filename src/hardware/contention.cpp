@@ -68,7 +68,7 @@ int cluster_blocks(std::string_view kernel) {
   return which < sizes.size() && sizes[which].product <= kMostInCluster ? sizes[which].product : 1;
 }
 
-double speed_beside(const LaunchedKernel& k, const Device& device, int taken) {
+double speed_during_collective(const LaunchedKernel& k, const Device& device, int taken) {
   const std::int64_t sms = device.sm_count;
   if (sms <= 0 || taken <= 0 || k.blocks <= 0) return 1;
   const std::int64_t tiles = k.blocks <= sms ? tiles_of(k) : 0;

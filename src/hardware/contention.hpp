@@ -1,14 +1,14 @@
 #pragma once
-// What a kernel loses when the thread blocks of a collective hold some of the SMs: from its grid, not from an average.
+// How much slower a kernel runs while the thread blocks of a collective occupy some of the SMs, computed from its grid.
 //
 // A block of NCCL takes nearly all registers of an SM, so nothing else runs on it. The blocks of a kernel then share the other SMs, and
 // its time follows those of the busiest one:
 //
 //   ceil(blocks / SMs)  →  ceil(blocks / (SMs − taken))
 //
-// Blocks of a cluster start together on pairs of SMs, so they lose the pair. Products of cuBLAS on Hopper are as many blocks as there are
-// SMs, which take one tile of the result after another: they take as many turns as tiles over blocks that found room. A product of one
-// turn takes twice as long as soon as one cluster finds no room.
+// Blocks of a cluster start together on pairs of SMs, so they lose the pair. Products of cuBLAS on Hopper launch as many blocks as there are
+// SMs, and each block computes one tile of the result after another, in tiles / resident blocks turns. A product of one turn takes
+// twice as long as soon as one cluster finds no room.
 
 #include <cstdint>
 #include <string_view>
@@ -30,6 +30,6 @@ struct LaunchedKernel {
 };
 
 /// Its speed on a device of which a collective's blocks hold `taken` SMs, over its speed on all of them.
-double speed_beside(const LaunchedKernel& kernel, const Device& device, int taken);
+double speed_during_collective(const LaunchedKernel& kernel, const Device& device, int taken);
 
 }  // namespace foretrace::hardware

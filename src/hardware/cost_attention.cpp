@@ -7,7 +7,7 @@ namespace foretrace::hardware {
 
 namespace {
 
-// FlashAttention's kernels are made for head sizes up to 64, 128 and 256; beyond 128 a block's operands no longer fit alongside each other.
+// FlashAttention's kernels are made for head sizes up to 64, 128 and 256; beyond 128 a block's operands no longer fit together.
 constexpr double kHeadStep = 64;
 constexpr double kWideHead = 128;
 

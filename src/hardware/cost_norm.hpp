@@ -1,6 +1,6 @@
 #pragma once
 // The law of cuDNN's batch norm over images whose channels come first: a block takes a channel and goes over it twice. With few channels most SMs are
-// idle and a block's own pace decides, whatever memory could do; with many, memory. Parameters: laws/channel_norms.csv (tools/fit_channel_norms.py).
+// idle and the speed of a block decides; with many, memory bandwidth. Parameters: laws/channel_norms.csv (tools/fit_channel_norms.py).
 
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/work/work.hpp"

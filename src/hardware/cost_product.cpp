@@ -320,7 +320,7 @@ ProductKind fitted_kind(const Product& x) {
   return x.kind == ProductKind::kConv && x.images <= 0 ? ProductKind::kFp32 : x.kind;
 }
 
-// BF16 on a GPU without it is converted on the way, and slower than FP32: 1.37 times on a V100S, 1.7 and 1.95 on T4s, 1.8 on a P4 and an RTX 2080, 1.9
+// BF16 on a GPU without it is converted by the kernel, and slower than FP32: 1.37 times on a V100S, 1.7 and 1.95 on T4s, 1.8 on a P4 and an RTX 2080, 1.9
 // on a P40 and an M40: the median of those seven, published by whom tools/published-products.csv comes from. FP16 without tensor cores runs as fast as
 // FP32 there (P4, P40).
 constexpr double kConvertedBf16 = 1.8;

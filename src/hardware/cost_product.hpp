@@ -1,7 +1,8 @@
 #pragma once
-// The time of a matrix product on any GPU by its law, from the figures of the device: tiles in waves over the SMs, under the roofline, the power limit and memory. Parameters are plain data: transfer/products.csv, fitted by
+// The time of a matrix product on any GPU by its law, from the figures of the device: tiles in waves over the SMs, under the roofline,
+// the power limit and memory. Parameters are plain data: transfer/products.csv, fitted by
 // tools/train_transfer.py to products measured on thirteen GPUs, and for the architecture of an H200 transfer/H200-SXM.csv, fitted
-// by tools/fit_products.py to those of data/. The tools ask this very function (tools/laws.cpp).
+// by tools/fit_products.py to those of data/. The tools call this function (tools/laws.cpp).
 // What-ifs take the ratio of the law before and after a change, corrected by the residual of measured kernels (estimate.cpp). Moving to
 // another GPU takes the ratio of the law on both GPUs (transfer.cpp).
 //

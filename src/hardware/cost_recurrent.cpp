@@ -46,10 +46,10 @@ double recurrent_us(const Work& w, const Recurrent& r, const TransferWeights& we
                            ? product(all, inputs, gates) + product(gates, inputs, all) + product(gates, r.hidden, all)
                            : product(all, gates, inputs));
   }
-  // Layers and directions run alongside each other, and each takes longer for it.
-  const double beside = r.layers > 1 || r.directions > 1 ? 1 + p.beside : 1.0;
+  // Layers and directions run concurrently and slow each other down.
+  const double slowdown = r.layers > 1 || r.directions > 1 ? 1 + p.concurrency : 1.0;
   const double tail = stream_us(as_double(all) * as_double(gates) * bytes, d) * as_double(r.layers);
-  return p.start + (beside * us + p.tail * tail) * as_double(r.directions);
+  return p.start + (slowdown * us + p.tail * tail) * as_double(r.directions);
 }
 
 }  // namespace foretrace::hardware

@@ -1,5 +1,5 @@
 #pragma once
-// The time of a recurrent layer by its law: the sum of its parts. Used as the other laws are (cost_product.hpp).
+// The time of a recurrent layer by its law: the sum of its parts. Used like the other laws (cost_product.hpp).
 
 #include <string>
 

@@ -1,7 +1,7 @@
 #pragma once
-// The law of work that streams (element-wise, copies, casts, optimizers; norms and reductions when they go to another GPU), the only one: a start, and
-// memory and the handling of elements alongside each other, which overlap in part. What-ifs say from sizes what each takes
-// (cost_pointwise.cpp), the transfer from the time that was measured (transfer_same.cpp).
+// The law of work that streams (element-wise, copies, casts, optimizers; norms and reductions when they move to another GPU): a start-up time, and
+// memory traffic and the handling of elements, which overlap in part. What-ifs compute each from sizes (cost_pointwise.cpp), the
+// transfer from the measured time (transfer_same.cpp).
 
 #include <string>
 

@@ -139,9 +139,9 @@ Result<Device> parse_device(std::string_view text, std::string name, const std::
     const double value = table.number(key).value_or(0);
     return std::isfinite(value) ? value : 0;  // TOML knows inf and nan
   };
-  constexpr double kMost = 1e9;  // of anything a GPU has: a guard against damaged files
+  constexpr double kLargestCount = 1e9;  // of anything a GPU has: a guard against damaged files
   const auto count = [&](std::string_view key) {
-    return static_cast<int>(std::clamp(number(compute, key), 0.0, kMost));
+    return static_cast<int>(std::clamp(number(compute, key), 0.0, kLargestCount));
   };
   Device d;
   d.name = std::move(name);

@@ -1,5 +1,5 @@
 #pragma once
-// What two names of one GPU have in common.
+// A key that is the same for different names of one GPU.
 
 #include <string>
 #include <string_view>

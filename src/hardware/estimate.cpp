@@ -44,7 +44,7 @@ Estimate after_autotuning(const Estimate& grouped, const Work& w, const Tables& 
   if (!(grouped.us > 0) || !tries_direct_kernel(w)) return grouped;
   const StreamingWeights* looped = t.laws().streaming("direct", d);
   const Estimate direct = direct_convolution(w, t, d);
-  return looped != nullptr && keeps_direct_kernel(grouped.us, direct.us, looped->beside) ? direct : grouped;
+  return looped != nullptr && keeps_direct_kernel(grouped.us, direct.us, looped->loop_factor) ? direct : grouped;
 }
 
 struct EstimateOfKind {
@@ -56,7 +56,7 @@ struct EstimateOfKind {
   Estimate operator()(const Gemm& g) const {
     if (g.m <= 0 || g.n <= 0 || g.k <= 0 || d.sm_count <= 0) return {};
     if (const Estimate measured = measured_estimate(w, t, d); measured.us > 0) return measured;
-    // No table holds the like: as far off as products on a GPU that nobody measured.
+    // No table holds similar work: the error is that of products on a GPU that was not measured.
     return {best_product_us(w, t.products(), d), t.products().of(fitted_kind(product_of(w, d)), d).spread_new};
   }
   Estimate operator()(const Convolution&) const { return after_autotuning(measured_estimate(w, t, d), w, t, d); }
@@ -64,7 +64,7 @@ struct EstimateOfKind {
   Estimate operator()(const Recurrent&) const { return measured_estimate(w, t, d); }
   Estimate operator()(const Pointwise& k) const { return pointwise_model(w, k, t, d); }
   Estimate operator()(const MemoryCopy& k) const { return memory_model(w, k, t, d); }
-  // Norms, pooling, rows and gathers. Without any measured kernel like it: half the rate, which nobody measured.
+  // Norms, pooling, rows and gathers. Without any measured kernel like it: half the rate, an assumption.
   template <class Kind>
   Estimate operator()(const Kind& /*kind*/) const {
     if (const Estimate measured = measured_estimate(w, t, d); measured.us > 0) return measured;

@@ -1,5 +1,5 @@
 #pragma once
-// predict() and rescale() of foretrace/hardware/cost.hpp with other tables than those compiled in.
+// predict() and rescale() of foretrace/hardware/cost.hpp with tables other than those compiled in.
 
 #include "hardware/cost.hpp"
 #include "hardware/cost_models.hpp"

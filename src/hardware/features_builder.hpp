@@ -1,5 +1,5 @@
 #pragma once
-// What the features of all kinds of work are made with.
+// Helpers that build the features of all kinds of work.
 
 #include <algorithm>
 #include <cmath>

@@ -66,7 +66,7 @@ KernelFeatures taken(Builder at, const Work& w, const Gather& g, const Device& d
       .law_of(kKernelUs, rows_read_us(w, s, d), rows ? clocks_us(c.row_block * s.rows, d) : 0);
 }
 
-// Atomic additions, where nobody waits.
+// Atomic additions, which wait for nothing.
 KernelFeatures added(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
   const Sizes s(w, g);
   return at.feature(log_of(s.columns))
@@ -105,10 +105,10 @@ KernelFeatures sorted(Builder at, const Work& w, const Gather& g, const Device& 
 
 // Few indices: one kernel walks them. More: a sort over all 64 bits, the ends of runs, pieces of runs, their sums.
 KernelFeatures table_grad(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
-  constexpr double kFew = 3072;  // PyTorch's embedding_dense_backward
+  constexpr double kMaxWalkedRows = 3072;  // PyTorch's embedding_dense_backward
   const Sizes s(w, g);
   const bool bags = g.operation == Operation::kBagsGrad;
-  const bool few = !bags && s.rows <= kFew;
+  const bool few = !bags && s.rows <= kMaxWalkedRows;
   const double walk = clocks_us(c.walked_index * s.rows, d);
   const double steps = 7 * kKernelUs + sort_us(s.rows, 8, d, c);
   return at.feature(log_of(s.rows))

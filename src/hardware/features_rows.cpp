@@ -48,7 +48,7 @@ KernelFeatures softmax(Builder at, const Work& w, const Rows& r, const Device& d
       .law(streamed(w, d));
 }
 
-// Forward by groups; the gradients by planes of a channel, then over samples, in another way from 129 of them on (group_norm_kernel.cu).
+// Forward by groups; the gradients by planes of a channel, then over samples, by another kernel from 129 of them on (group_norm_kernel.cu).
 KernelFeatures group_norm(Builder at, const Work& w, const Rows& r, const Device& d) {
   constexpr std::int64_t kFewSamples = 128;
   const std::int64_t samples = std::max<std::int64_t>(1, r.samples);
@@ -71,7 +71,7 @@ Device as_full(Device d) {
   return d;
 }
 
-// Threads that add up many values in turn, blocks that meet in memory, and how often both fill the device.
+// Threads that add up many values in turn, blocks that combine their results in memory, and how often both fill the device.
 KernelFeatures reduction(Builder at, const Work& w, const Rows& r, const Device& d, const Clocks& c) {
   const std::int64_t stretches = w.access == Access::kTransposed ? r.samples : 0;  // layouts change, samples stay
   const std::int64_t stretch = stretches > 0 ? r.columns / stretches : 0;

@@ -15,8 +15,8 @@ Figures parse_figures(std::string_view csv) {
                                                          {"pageable_copy", &f.pageable_copy},
                                                          {"worker_slowdown", &f.worker_slowdown},
                                                          {"gpu_repeat", &f.gpu_repeat},
-                                                         {"beside_collective", &f.beside_collective},
-                                                         {"collective_beside", &f.collective_beside},
+                                                         {"kernel_contention", &f.kernel_contention},
+                                                         {"collective_contention", &f.collective_contention},
                                                          {"collective_inside", &f.collective_inside},
                                                          {"half_sum", &f.half_sum},
                                                          {"layout_share", &f.layout_share}};

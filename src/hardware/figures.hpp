@@ -1,6 +1,6 @@
 #pragma once
-// Measured figures that single what-ifs use: figures/<device>.csv, which tools/fit_figures.py writes with how many samples each is the
-// median of and how far they spread.
+// Measured figures that single what-ifs use: figures/<device>.csv, which tools/fit_figures.py writes with the number of samples behind
+// each median and their spread.
 
 #include <string_view>
 
@@ -10,12 +10,12 @@ namespace foretrace::hardware {
 
 struct Figures {
   double list_share = 0;          ///< of the memory's bandwidth, reached by an update over lists of tensors
-  double capturable_kernels = 0;  ///< small kernels that a capturable update runs alongside each of a plain one
+  double capturable_kernels = 0;  ///< small kernels that a capturable update runs in addition to each of a plain one
   double pageable_copy = 0;       ///< a copy from memory that is not pinned, over one that is
   double worker_slowdown = 0;     ///< a batch of a worker process, over one of the main thread
   double gpu_repeat = 0;          ///< of log time in which the GPU works, between two runs of the same step
-  double beside_collective = 0;   ///< speed a kernel loses alongside a collective, beyond the SMs that holds
-  double collective_beside = 0;   ///< speed a collective loses alongside kernels
+  double kernel_contention = 0;   ///< share of its speed that a kernel loses during a collective, beyond the SMs taken
+  double collective_contention = 0;  ///< share of its speed that a collective loses while kernels run
   double collective_inside =
       0;                ///< the same between ranks inside one GPU, where it goes through the memory that kernels use
   double half_sum = 0;  ///< an all-reduce of half-precision numbers, over one of as many bytes of FP32

@@ -106,7 +106,7 @@ double known_product_us(const Work& w, const Gemm& g, const Tables& t, const Dev
 }
 
 // The law knows sizes and the device; the category what it does not: how operands are (tensor cores read TF32 along k only), whether a
-// 16-byte access fits their rows (else kernels of older generations run, chosen by rules nobody publishes), and vectors, for
+// 16-byte access fits their rows (else kernels of older generations run, chosen by unpublished rules), and vectors, for
 // which there are kernels without tiles.
 std::optional<KernelFeatures> features(const Work& w, const Gemm& g, const Device& d, const Tables& t, bool with_law) {
   if (g.m <= 0 || g.n <= 0 || g.k <= 0 || d.sm_count <= 0) return std::nullopt;

@@ -1,5 +1,5 @@
 #pragma once
-// What a piece of work is compared by: its category, its features, and the time its law gives. The residual (residual.hpp) corrects
+// What similar work is found by: category, features, and the time by the law. The residual (residual.hpp) corrects
 // that law.
 
 #include <cstddef>

@@ -93,7 +93,7 @@ void read_cells(const DataFile& file, std::string_view type, Use&& use) {
 class KernelTables::Memo {
  public:
   // The lock is held to look and to note, not while neighbours are asked: two threads that ask the same get the same answer.
-  Neighbours::Answers at(const Neighbours& samples, const Features& at, const Neighbours::Heard& heard,
+  Neighbours::Answers at(const Neighbours& samples, const Features& at, const Neighbours::SampleFilter& filter,
                          const std::optional<Neighbours::Sample>& own) {
     Question asked{};
     std::copy(at.begin(), at.end(), asked.begin());
@@ -102,13 +102,13 @@ class KernelTables::Memo {
       asked[2 * kMostFeatures] = own->value;
     }
     asked[2 * kMostFeatures + 1] = own ? 1 : 0;
-    asked.back() = heard.misguessed ? 1 : 0;
+    asked.back() = filter.misguessed ? 1 : 0;
     {
       const std::lock_guard lock(mutex_);
       const Known& known = known_[&samples];
       if (const auto it = known.find(asked); it != known.end()) return it->second;
     }
-    const Neighbours::Answers answers = samples.with_own(at, own, heard);
+    const Neighbours::Answers answers = samples.with_own(at, own, filter);
     const std::lock_guard lock(mutex_);
     Known& known = known_[&samples];
     constexpr std::size_t kLargest = 2048;  // by definition of a guard: a step has a few hundred shapes
@@ -134,7 +134,7 @@ std::string_view KernelTables::operation_of(const DataFile& file) {
   return file.stem().substr(file.stem().find('.') + 1);
 }
 
-KernelTables::OfDevice& KernelTables::of(const std::string& device) {
+KernelTables::DeviceKernels& KernelTables::of(const std::string& device) {
   const std::lock_guard lock(mutex_);
   const auto [it, added] = devices_.try_emplace(device);
   if (added) {
@@ -164,13 +164,13 @@ KernelTables::Scalings KernelTables::read_scalings(std::string_view csv) {
 }
 
 const MeasuredCategory* KernelTables::find(const std::string& category, const std::string& device) {
-  OfDevice& on = of(device);
+  DeviceKernels& on = of(device);
   if (const MeasuredCategory* const known = found(on, category)) return known;
   read_once(on, part_of(category));
   return found(on, category);
 }
 
-const MeasuredCategory* KernelTables::found(const OfDevice& on, const std::string& category) {
+const MeasuredCategory* KernelTables::found(const DeviceKernels& on, const std::string& category) {
   const std::lock_guard lock(mutex_);
   const auto it = on.categories.find(category);
   return it == on.categories.end() ? nullptr : &it->second;
@@ -181,7 +181,7 @@ double KernelTables::correlation(std::string_view category, std::string_view oth
 }
 
 const MeasuredCategories& KernelTables::all(const std::string& device) {
-  OfDevice& on = of(device);
+  DeviceKernels& on = of(device);
   for (const DataFile& file : files_.in(kFolder)) {
     const std::string operation(categories_of(operation_of(file)));
     if (file.device() != device || !holds_kernels(operation)) continue;
@@ -204,7 +204,7 @@ std::vector<MeasuredRow> KernelTables::rows(const std::string& device) const {
   return out;
 }
 
-void KernelTables::read_once(OfDevice& on, const std::string& part) {
+void KernelTables::read_once(DeviceKernels& on, const std::string& part) {
   std::once_flag* read_before = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -213,7 +213,7 @@ void KernelTables::read_once(OfDevice& on, const std::string& part) {
   std::call_once(*read_before, [&] { read(on, part); });
 }
 
-void KernelTables::read(OfDevice& on, std::string_view part) {
+void KernelTables::read(DeviceKernels& on, std::string_view part) {
   const std::string_view operation = part.substr(0, part.find(' '));
   MeasuredCategories found;
   for (const DataFile& file : files_.in(kFolder)) {
@@ -232,7 +232,7 @@ void KernelTables::read(OfDevice& on, std::string_view part) {
   on.categories.merge(found);
 }
 
-void KernelTables::read_table(const DataFile& file, std::string_view type, const OfDevice& on,
+void KernelTables::read_table(const DataFile& file, std::string_view type, const DeviceKernels& on,
                               MeasuredCategories& out) const {
   // The cells of a column mostly belong to the category of the cell above.
   struct ColumnOfTimes {
@@ -241,7 +241,7 @@ void KernelTables::read_table(const DataFile& file, std::string_view type, const
     double autotuning = 0;
   };
   std::map<std::size_t, ColumnOfTimes> columns;
-  // What values are found from that nobody asked for yet.
+  // Tables that were not read yet.
   struct TableRows {
     std::string_view operation;
     Device device;
@@ -284,9 +284,10 @@ void KernelTables::read_table(const DataFile& file, std::string_view type, const
   });
 }
 
-Neighbours::Answers KernelTables::answers(const Neighbours& samples, const Features& at, const Neighbours::Heard& heard,
+Neighbours::Answers KernelTables::answers(const Neighbours& samples, const Features& at,
+                                          const Neighbours::SampleFilter& filter,
                                           const std::optional<Neighbours::Sample>& own) {
-  return memo_->at(samples, at, heard, own);
+  return memo_->at(samples, at, filter, own);
 }
 
 }  // namespace foretrace::hardware

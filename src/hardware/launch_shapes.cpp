@@ -27,7 +27,7 @@ ReductionShape reduction_shape(Size outputs, Size inputs, bool along, const Devi
   outputs = std::max<Size>(1, outputs);
   inputs = std::max<Size>(1, inputs);
   ReductionShape s;
-  Size side = !along ? outputs : stretch > 0 ? std::min(stretch, inputs) : inputs;  // elements that are side by side
+  Size side = !along ? outputs : stretch > 0 ? std::min(stretch, inputs) : inputs;  // elements that are contiguous
   const Size other = along ? outputs : inputs;
   if (along && outputs == 1 && side > kVectorised) side /= kVector;
   if (!along) {

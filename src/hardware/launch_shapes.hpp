@@ -1,6 +1,6 @@
 #pragma once
-// How PyTorch cuts work along rows into blocks and steps: its own rules, as its sources state them (2.11: Reduce.cuh, ScanUtils.cuh,
-// TensorTopK.cu, DilatedMaxPool2d.cu). Which features a kernel's time follows, and where it jumps, is decided there.
+// How PyTorch divides work along rows into blocks and steps, from its sources (2.11: Reduce.cuh, ScanUtils.cuh,
+// TensorTopK.cu, DilatedMaxPool2d.cu). These rules decide which features a kernel's time follows, and where it jumps.
 
 #include <cstdint>
 
@@ -10,14 +10,14 @@ namespace foretrace::hardware {
 
 /// A reduction of `outputs` sums over `inputs` each.
 struct ReductionShape {
-  std::int64_t lanes = 1;     ///< threads of a block along the dimension whose elements are side by side
+  std::int64_t lanes = 1;     ///< threads of a block along the dimension whose elements are contiguous
   std::int64_t vector = 1;    ///< outputs that one thread makes at once
   std::int64_t values = 1;    ///< inputs that one thread adds up
   std::int64_t blocks = 1;    ///< in all
-  std::int64_t parts = 1;     ///< blocks that share one output, and meet in memory
+  std::int64_t parts = 1;     ///< blocks that share one output, and combine it in memory
   std::int64_t resident = 1;  ///< blocks that the device holds at once
 };
-/// `along`: the inputs of one output are side by side, not the outputs; in stretches of `stretch` where given.
+/// `along`: the inputs of one output are contiguous, not the outputs; in stretches of `stretch` where given.
 ReductionShape reduction_shape(std::int64_t outputs, std::int64_t inputs, bool along, const Device& device,
                                std::int64_t stretch = 0);
 

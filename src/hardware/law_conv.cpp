@@ -73,7 +73,7 @@ double law_us(const Work& w, const Convolution& c, const ConvolutionWeights& p, 
   const double read = inputs * channels * size, written = outputs * out_channels * size;
   const double bytes = read + written + out_channels * channels / groups * taps * size;
   double in = channels / groups, out = out_channels / groups;
-  double beside = 0;
+  double extra_us = 0;
   if (tensor) {
     // What a row of channels lacks to an access of 16 bytes is filled up, by a copy of the tensor.
     const double together = size <= 2 ? 8 : 4;
@@ -81,14 +81,14 @@ double law_us(const Work& w, const Convolution& c, const ConvolutionWeights& p, 
         (std::fmod(channels, together) != 0 ? read : 0) + (std::fmod(out_channels, together) != 0 ? written : 0);
     in *= filled_up(channels, together) / channels;
     out *= filled_up(out_channels, together) / out_channels;
-    if (odd > 0) beside += p.copy_start + p.odd * stream_us(2 * odd, d);
+    if (odd > 0) extra_us += p.copy_start + p.odd * stream_us(2 * odd, d);
   }
   if (c.groups > 1) {
     in = std::max(in, p.least_k);
     out = std::max(out, p.least_n);
-    beside += p.loop * groups;
+    extra_us += p.loop * groups;
   }
-  if (!layout_changes(w).empty()) beside += 3 * p.copy_start + p.copy * stream_us(2 * bytes, d);
+  if (!layout_changes(w).empty()) extra_us += 3 * p.copy_start + p.copy * stream_us(2 * bytes, d);
   const double skipped =
       std::pow(static_cast<double>(c.stride), static_cast<double>(std::clamp<std::int64_t>(c.dimensions, 1, 3)));
   Product x;
@@ -102,7 +102,7 @@ double law_us(const Work& w, const Convolution& c, const ConvolutionWeights& p, 
   x.k = filter ? outputs : data ? std::max(1.0, out * taps / skipped) : in * taps;
   double us = product_us(x, p, d);
   if (!tensor && winograd_can_do(c)) {
-    // F(4 x 4, 3 x 3): 36 products over a sixteenth of the pixels, their operands written and read on the way.
+    // F(4 x 4, 3 x 3): 36 products over a sixteenth of the pixels, their operands written and read in between.
     const double tiles = outputs / 16;
     x.batch = 36;
     x.m = filter ? out : tiles;
@@ -110,7 +110,7 @@ double law_us(const Work& w, const Convolution& c, const ConvolutionWeights& p, 
     x.k = filter ? tiles : data ? out : in;
     us = std::min(us, product_us(x, p, d) + p.transform * stream_us(size * 72 * tiles * (channels + out_channels), d));
   }
-  return us + beside;
+  return us + extra_us;
 }
 
 const Convolution* known_sizes(const Work& w) {

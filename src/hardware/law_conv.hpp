@@ -1,14 +1,14 @@
 #pragma once
 // The law of convolutions: the time of a forward pass or a gradient on any GPU. A convolution is the product of its
 // patches (cost_product.hpp) with parameters of its own for each pass, element type, memory layout and kind of filter, and what
-// a library does alongside it: copies into the layout its kernels read, channels filled up to what tensor cores load at once, groups
-// filled up to the smallest tile; in strict fp32 Winograd's algorithm where it is faster. Parameters are plain data,
+// a library does in addition: copies into the layout its kernels read, channels padded to what tensor cores load at once, groups
+// padded to the smallest tile; in strict fp32 Winograd's algorithm where it is faster. Parameters are plain data,
 // convolutions/*.csv, written by tools/fit_convolutions.py.
 //
-// On the silicon they were measured on the law follows the device's figures. Elsewhere it is the product of the patches by the
-// architecture's own parameters: libraries differ by architecture, and the measured share carried there is worse than none.
+// On the architecture they were measured on, the law follows the device's figures. Elsewhere it is the product of the patches with the
+// architecture's own parameters: libraries differ by architecture, and the measured share would make predictions there worse.
 //
-// Used as the other laws are (cost_product.hpp).
+// Used like the other laws (cost_product.hpp).
 
 #include <map>
 #include <optional>
@@ -24,7 +24,7 @@ namespace foretrace::hardware {
 
 class Tables;
 
-/// A product's parameters and those of what is done alongside it.
+/// A product's parameters and those of the library's additional work.
 struct ConvolutionWeights : ProductWeights {
   double copy = 1;  ///< traffic of the copies into another layout, as a share of reading and writing every tensor once
   double copy_start = 0;            ///< us: one copy's begin and end

@@ -1,7 +1,7 @@
 #pragma once
 // Parameters of the laws of fused attention, recurrent layers and work that streams: laws/*.csv, written by tools/fit_laws.py from
-// measurements on an H200 (data/) and on other GPUs (public tables), with the error that remains alongside each set. tools/laws.py
-// says what each parameter means and between which bounds it was looked for.
+// measurements on an H200 (data/) and on other GPUs (public tables), with the remaining error of each set. tools/laws.py gives the
+// meaning and the bounds of each parameter.
 
 #include <string>
 #include <string_view>
@@ -19,7 +19,7 @@ struct AttentionWeights {
 };
 
 struct RecurrentWeights {
-  double start = 0, product = 1, recurrent = 1, cell = 0, move = 1, tail = 0, beside = 0, weights = 0, samples = 0,
+  double start = 0, product = 1, recurrent = 1, cell = 0, move = 1, tail = 0, concurrency = 0, weights = 0, samples = 0,
          begin = 0;
 };
 
@@ -30,9 +30,9 @@ struct StreamingWeights {
   double overlap = 2;  ///< joins memory and handling: large is the maximum, 1 the sum
   double per_list = 0, block = 0,
          uneven = 1;  ///< of lists: us of a launch; elements of a block in a clock; the largest tensor over the mean
-  /// Of direct convolutions: multiplications of one thread in a clock while no others hide what it waits for, and how many times their
-  /// time the kernels of a loop over groups add up to that is over as soon.
-  double alone = 0, beside = 1;
+  /// Of direct convolutions: multiplications of one thread per clock with no other thread to hide its latency; and the total time of the
+  /// kernels of a loop over groups, which run concurrently, at which the loop ends when the direct kernel does: a multiple of its time.
+  double alone = 0, loop_factor = 1;
   double plane = 0;  ///< of batch norms: clocks a block takes for the plane of a sample, on top of its elements
   double short_spread = 0, spread = 0;  ///< of log time: of kernels below `short_us`, and of longer ones
   double short_us = 0;

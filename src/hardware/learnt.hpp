@@ -1,5 +1,5 @@
 #pragma once
-// How far steps on other GPUs were off, by what the laws had seen of the target: spreads/steps.csv, which tools/published_steps.py writes.
+// Errors of steps predicted on other GPUs, by what the laws were fitted to: spreads/steps.csv, which tools/published_steps.py writes.
 
 #include <string_view>
 

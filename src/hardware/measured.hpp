@@ -1,5 +1,5 @@
 #pragma once
-// Measured operations (kernels/<device>.<operation>.csv), read when they are first asked for.
+// Measured operations (kernels/<device>.<operation>.csv), read on first use.
 
 #include <array>
 #include <cstdint>
@@ -73,7 +73,7 @@ class KernelTables {
   /// All rows of one device.
   [[nodiscard]] std::vector<MeasuredRow> rows(const std::string& device) const;
   /// What the nearest samples say, remembered: a step repeats its shapes, and a search asks for the same step hundreds of times.
-  Neighbours::Answers answers(const Neighbours& samples, const Features& at, const Neighbours::Heard& heard,
+  Neighbours::Answers answers(const Neighbours& samples, const Features& at, const Neighbours::SampleFilter& filter,
                               const std::optional<Neighbours::Sample>& own = std::nullopt);
 
  private:
@@ -82,7 +82,7 @@ class KernelTables {
     double spread = 0, autotuning = 0;
   };
   using Scalings = std::map<std::string, Scaling, std::less<>>;
-  struct OfDevice {
+  struct DeviceKernels {
     Device device;
     Scalings scalings;
     CategoryCorrelations correlations;
@@ -91,17 +91,17 @@ class KernelTables {
   };
   class Memo;
 
-  OfDevice& of(const std::string& device);
-  const MeasuredCategory* found(const OfDevice& on, const std::string& category);
-  void read_once(OfDevice& on, const std::string& part);
-  void read(OfDevice& on, std::string_view part);
+  DeviceKernels& of(const std::string& device);
+  const MeasuredCategory* found(const DeviceKernels& on, const std::string& category);
+  void read_once(DeviceKernels& on, const std::string& part);
+  void read(DeviceKernels& on, std::string_view part);
   static Scalings read_scalings(std::string_view csv);
-  void read_table(const DataFile& file, std::string_view type, const OfDevice& on, MeasuredCategories& out) const;
+  void read_table(const DataFile& file, std::string_view type, const DeviceKernels& on, MeasuredCategories& out) const;
 
   const DataFiles& files_;
   const Tables& tables_;
   std::mutex mutex_;
-  std::map<std::string, OfDevice, std::less<>> devices_;
+  std::map<std::string, DeviceKernels, std::less<>> devices_;
   std::shared_ptr<Memo> memo_;
 };
 

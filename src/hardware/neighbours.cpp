@@ -98,11 +98,11 @@ double squared_distance_below(const Features& a, const Features& b, std::size_t 
 /// factors of the first n do not change when one more comes behind them, so that one factorisation answers both questions.
 class Neighbours::Solution {
  public:
-  Solution(const Neighbours& pool, const Features& place, const Heard& heard, const std::optional<Sample>& own)
+  Solution(const Neighbours& pool, const Features& place, const SampleFilter& filter, const std::optional<Sample>& own)
       : noise_(pool.scales_.noise), middle_(pool.scales_.middle) {
     const Features here = pool.scaled(place);
-    find_nearest(pool, here, heard);
-    std::array<Features, kMost> where;
+    find_nearest(pool, here, filter);
+    std::array<Features, kMaxSamples> where;
     const bool smooth = pool.scales_.smooth;
     for (std::size_t i = 0; i < nearest_; ++i) {
       where[i] = pool.places_[near_[i].second];
@@ -118,8 +118,8 @@ class Neighbours::Solution {
     }
     for (std::size_t i = 0; i < n_; ++i) {
       for (std::size_t j = 0; j < i; ++j)
-        of(i, j) = correlation(squared_distance(where[i], where[j], pool.used_), smooth);
-      of(i, i) = 1 + (i < nearest_ ? noise_ : 0);
+        element(i, j) = correlation(squared_distance(where[i], where[j], pool.used_), smooth);
+      element(i, i) = 1 + (i < nearest_ ? noise_ : 0);
     }
     factorise();
   }
@@ -129,7 +129,7 @@ class Neighbours::Solution {
   /// What the first n of them say.
   [[nodiscard]] Prediction predicted_by(std::size_t n) const {
     if (n == 0) return {};
-    std::array<double, kMost> ones{}, weights = to_here_;
+    std::array<double, kMaxSamples> ones{}, weights = to_here_;
     for (std::size_t i = 0; i < n; ++i) ones[i] = 1;
     solve(ones, n);
     solve(weights, n);
@@ -156,22 +156,22 @@ class Neighbours::Solution {
   }
 
  private:
-  static constexpr std::size_t kMost = kNearest + 1;
+  static constexpr std::size_t kMaxSamples = kNearest + 1;
 
   [[nodiscard]] auto heap() { return near_.begin() + static_cast<std::ptrdiff_t>(nearest_); }
 
   // In the order of their distance; of two that are as far away the first counts.
-  void find_nearest(const Neighbours& pool, const Features& here, const Heard& heard) {
+  void find_nearest(const Neighbours& pool, const Features& here, const SampleFilter& filter) {
     if (pool.by_axis_.empty()) {
-      for (std::size_t i = 0; i < pool.samples_.size(); ++i) look_at(pool, i, here, heard);
+      for (std::size_t i = 0; i < pool.samples_.size(); ++i) look_at(pool, i, here, filter);
     } else {
-      search_from(pool, here, heard);
+      search_from(pool, here, filter);
     }
     std::sort_heap(near_.begin(), heap());
   }
 
   // Outwards along the axis, to both sides, until what is left is too far away in that alone.
-  void search_from(const Neighbours& pool, const Features& here, const Heard& heard) {
+  void search_from(const Neighbours& pool, const Features& here, const SampleFilter& filter) {
     const std::vector<std::uint32_t>& order = pool.by_axis_;
     const auto gap = [&](std::size_t k) { return std::abs(pool.places_[order[k]][pool.axis_] - here[pool.axis_]); };
     std::size_t above = static_cast<std::size_t>(
@@ -183,14 +183,14 @@ class Neighbours::Solution {
       const bool down = above == order.size() || (below > 0 && gap(below - 1) < gap(above));
       const std::size_t k = down ? --below : above++;
       if (nearest_ == kNearest && gap(k) * gap(k) > near_.front().first) return;
-      look_at(pool, order[k], here, heard);
+      look_at(pool, order[k], here, filter);
     }
   }
 
-  void look_at(const Neighbours& pool, std::size_t i, const Features& here, const Heard& heard) {
+  void look_at(const Neighbours& pool, std::size_t i, const Features& here, const SampleFilter& filter) {
     const Sample& sample = pool.samples_[i];
-    if (heard.left_out != kNoGroup && sample.group == heard.left_out) return;
-    if (!heard.misguessed && sample.choice == Choice::kMisguessed) return;
+    if (filter.left_out != kNoGroup && sample.group == filter.left_out) return;
+    if (!filter.misguessed && sample.choice == Choice::kMisguessed) return;
     if (nearest_ == kNearest) {
       const double furthest = near_.front().first;
       if (squared_distance_below(pool.places_[i], here, pool.used_, furthest) > furthest) return;
@@ -205,32 +205,32 @@ class Neighbours::Solution {
     std::push_heap(near_.begin(), heap());
   }
 
-  double& of(std::size_t i, std::size_t j) { return a_[i * kMost + j]; }
-  [[nodiscard]] double of(std::size_t i, std::size_t j) const { return a_[i * kMost + j]; }
+  double& element(std::size_t i, std::size_t j) { return a_[i * kMaxSamples + j]; }
+  [[nodiscard]] double element(std::size_t i, std::size_t j) const { return a_[i * kMaxSamples + j]; }
   void factorise() {
     for (std::size_t j = 0; j < n_; ++j) {
       for (std::size_t i = j; i < n_; ++i) {
-        double sum = of(i, j);
-        for (std::size_t k = 0; k < j; ++k) sum -= of(i, k) * of(j, k);
-        of(i, j) = i == j ? std::sqrt(std::max(sum, 1e-12)) : sum / of(j, j);
+        double sum = element(i, j);
+        for (std::size_t k = 0; k < j; ++k) sum -= element(i, k) * element(j, k);
+        element(i, j) = i == j ? std::sqrt(std::max(sum, 1e-12)) : sum / element(j, j);
       }
     }
   }
-  void solve(std::array<double, kMost>& x, std::size_t n) const {
+  void solve(std::array<double, kMaxSamples>& x, std::size_t n) const {
     for (std::size_t i = 0; i < n; ++i) {
-      for (std::size_t k = 0; k < i; ++k) x[i] -= of(i, k) * x[k];
-      x[i] /= of(i, i);
+      for (std::size_t k = 0; k < i; ++k) x[i] -= element(i, k) * x[k];
+      x[i] /= element(i, i);
     }
     for (std::size_t i = n; i-- > 0;) {
-      for (std::size_t k = i + 1; k < n; ++k) x[i] -= of(k, i) * x[k];
-      x[i] /= of(i, i);
+      for (std::size_t k = i + 1; k < n; ++k) x[i] -= element(k, i) * x[k];
+      x[i] /= element(i, i);
     }
   }
 
   /// Each value stands in the middle of its weight; between two is what is between them. Weights below 0 carry a trend on and
   /// vote for nothing.
-  [[nodiscard]] double median(const std::array<double, kMost>& weights, std::size_t n) const {
-    std::array<std::size_t, kMost> order{};
+  [[nodiscard]] double median(const std::array<double, kMaxSamples>& weights, std::size_t n) const {
+    std::array<std::size_t, kMaxSamples> order{};
     std::iota(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n), 0);
     std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n),
               [&](std::size_t a, std::size_t b) { return std::pair(value_[a], a) < std::pair(value_[b], b); });
@@ -255,18 +255,18 @@ class Neighbours::Solution {
   double noise_, middle_;
   std::size_t nearest_ = 0, n_ = 0;
   std::array<std::pair<double, std::size_t>, kNearest> near_;
-  std::array<double, kMost> value_{}, to_here_{};
-  std::array<double, kMost * kMost> a_;  // the lower triangle
+  std::array<double, kMaxSamples> value_{}, to_here_{};
+  std::array<double, kMaxSamples * kMaxSamples> a_;  // the lower triangle
 };
 
-Neighbours::Prediction Neighbours::at(const Features& place, const Heard& heard) const {
-  const Solution s(*this, place, heard, std::nullopt);
+Neighbours::Prediction Neighbours::at(const Features& place, const SampleFilter& filter) const {
+  const Solution s(*this, place, filter, std::nullopt);
   return s.predicted_by(s.nearest());
 }
 
 Neighbours::Answers Neighbours::with_own(const Features& place, const std::optional<Sample>& own,
-                                         const Heard& heard) const {
-  const Solution s(*this, place, heard, own);
+                                         const SampleFilter& filter) const {
+  const Solution s(*this, place, filter, own);
   const Prediction out = s.predicted_by(s.nearest());
   return {out, own ? s.predicted_by(s.all()) : out};
 }

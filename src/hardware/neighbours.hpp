@@ -55,24 +55,24 @@ class Neighbours {
   struct Prediction {
     double value = 0;
     double variance =
-        1;            ///< of a quantity that varies by 1 over all samples: near 0 alongside one, near 1 far from all
-    double mean = 0;  ///< the value without the median, which leaps where most neighbours are others: for differences
+        1;  ///< of a quantity that varies by 1 over all samples: near 0 close to a sample, near 1 far from all
+    double mean = 0;  ///< the value without the median, which jumps where the majority changes: for differences
   };
   static constexpr std::uint32_t kNoGroup = static_cast<std::uint32_t>(-1);
-  /// Which samples speak.
-  struct Heard {
-    std::uint32_t left_out = kNoGroup;  ///< as if nobody had measured that group
-    bool misguessed = true;             ///< autotuned work has nothing in common with a bad guess
+  /// Which samples count.
+  struct SampleFilter {
+    std::uint32_t left_out = kNoGroup;  ///< as if that group had not been measured
+    bool misguessed = true;             ///< false: without samples of bad heuristic choices, for autotuned work
   };
 
   Neighbours() { scales_.scales.fill(1); }
   explicit Neighbours(const Scales& scales) { rescale(scales); }
 
   void add(const Sample& sample);
-  /// All samples are there: the nearest of a place are then found without looking at most of the others. The answers are the same.
+  /// Call when all samples are added: builds an index for the nearest of a place. The answers are the same.
   void complete();
-  /// Values that are kLater are found when their sample first is a neighbour: the law of a product takes microseconds, and a step
-  /// looks at few of the samples.
+  /// Values that are kLater are computed when their sample first is a neighbour: the law of a product takes microseconds, and a step
+  /// uses few of the samples.
   static constexpr double kLater = std::numeric_limits<double>::quiet_NaN();
   using ValueOf = std::function<double(const Sample&)>;
   void value_later(ValueOf value_of) { value_of_ = std::move(value_of); }
@@ -81,14 +81,15 @@ class Neighbours {
   /// All of them, with their values.
   [[nodiscard]] const std::vector<Sample>& samples() const;
   [[nodiscard]] const Scales& scales() const { return scales_; }
-  /// What the samples say of a place.
-  [[nodiscard]] Prediction at(const Features& place) const { return at(place, Heard{}); }
-  [[nodiscard]] Prediction at(const Features& place, const Heard& heard) const;
+  /// The prediction at a place.
+  [[nodiscard]] Prediction at(const Features& place) const { return at(place, SampleFilter{}); }
+  [[nodiscard]] Prediction at(const Features& place, const SampleFilter& filter) const;
   struct Answers {
     Prediction alone;     ///< by the samples alone
-    Prediction with_own;  ///< and by one more sample, of the asker's; the same where there is none
+    Prediction with_own;  ///< and by one more sample, of the step itself; the same where there is none
   };
-  [[nodiscard]] Answers with_own(const Features& place, const std::optional<Sample>& own, const Heard& heard) const;
+  [[nodiscard]] Answers with_own(const Features& place, const std::optional<Sample>& own,
+                                 const SampleFilter& filter) const;
   /// Other samples, under the same scales.
   [[nodiscard]] Neighbours with(const std::vector<Sample>& samples) const;
   /// Other scales for the same samples.

@@ -1,6 +1,6 @@
 #pragma once
-// Sets of parameters of a law, by kind of work, architecture and the file they stand in. A file named after a device holds what was
-// measured on it; others hold what was fitted to many.
+// Sets of parameters of a law, by kind of work, architecture and file. A file named after a device holds parameters measured
+// on it; others hold parameters fitted to many devices.
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #pragma once
 // What the steps of collectives cost, by protocol and kind of link: fabrics/protocols.csv, which tools/fit_collectives.py writes. The steps are those
-// of NCCL's own tuning model, the rest was found on published runs; alongside each stands where it is from.
+// of NCCL's own tuning model, the rest was fitted to published runs; the table gives the source of each.
 
 #include <array>
 #include <string_view>
@@ -20,7 +20,7 @@ struct Protocols {
   ByProtocol peer_base{};  ///< us before a peer's message moves: less set-up than a ring; LL128 has none
   double nvls_base = 0;    ///< us beyond Simple's where the switch adds up
   double nvls_share = 0;   ///< of the links, that adding up in the switch reaches
-  ByProtocol payload{};    ///< of the links, what is left alongside flags
+  ByProtocol payload{};    ///< share of the links' bandwidth that flags leave
   double local_copy = 0;   ///< a rank's own part is copied in its memory, this many times as fast as a link
   double peers_share = 0;  ///< of the links inside a node, what messages to all peers at once reach
   double tree_share = 0;   ///< of a ring's bandwidth: a tree moves every byte up and down through one parent

@@ -55,7 +55,7 @@ std::optional<Residual::Answer> Residual::at(const KernelFeatures& asked, const 
     variance += correlation * correlation * (with_own.variance - alone.variance);
   }
   Answer out{value + here->autotuning(), here->measured.spread * std::sqrt(variance)};
-  // On other silicon the error is that of products on GPUs nobody measured, as far as no time of that GPU is known.
+  // On other silicon the error is that of products on GPUs that were not measured, as far as no time of that GPU is known.
   if (asked.product && !same_silicon(here->measured.measured_on, device)) {
     const double unknown = std::sqrt(1 - correlation * correlation);
     out.sigma = std::max(out.sigma, unknown * tables_.products().of(*asked.product, device).spread_new);

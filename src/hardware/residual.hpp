@@ -1,9 +1,9 @@
 #pragma once
-// The one residual of the cost model: log(measured / law) of any work on any GPU. What is known of it are the kernels that were
-// measured, and what the asker's own step took. Two residuals have in common, as the product of:
-//   the distance of their sizes           within a category, scaled by what each size matters (neighbours.hpp)
+// The one residual of the cost model: log(measured / law) of any work on any GPU. It is known from measured
+// kernels, and from the kernels of the step itself. The correlation of two residuals is the product of:
+//   the distance of their sizes           within a category, scaled by how much each size matters (neighbours.hpp)
 //   precision, layout, pass and form      the correlation of the two categories (category_correlations.hpp)
-//   how the algorithm was chosen          autotuning is a shift, and shares nothing with a bad guess
+//   how the algorithm was chosen          autotuning is a shift, uncorrelated with a bad heuristic choice
 //   the device                            the correlation of two architectures (products.csv of transfer/)
 //
 //   Residual::Answer r = tables.residual().at(*kernel_features(work, device, tables), device);

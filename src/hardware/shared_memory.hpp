@@ -1,8 +1,8 @@
 #pragma once
 // Ranks on parts of one GPU (MPS, MIG without divided memory) have SMs of their own, and share its memory and its L2.
 //
-// Ranks that meet in collectives run the same kernels at the same time. A kernel that reads and writes far more than the cache holds then
-// has its part of the memory's bandwidth, however fast it was when its neighbours were busy with something else:
+// Ranks that synchronise in collectives run the same kernels at the same time. A kernel that moves far more than the cache holds then
+// gets its share of the memory bandwidth, even if it was faster when the other ranks did something else:
 //
 //   time ≥ parts · bytes that reach memory / bandwidth
 

@@ -1,6 +1,7 @@
 #pragma once
 // Default errors, of log time, where no table of parameters has its own: tables in spreads/, which tools/fit_spreads.py writes with the
-// samples of each. Those of work that moves from one GPU to another are of pairs of GPUs: one file holds them. Products have theirs in ProductWeights, measured operations in kernels/*.scales.csv.
+// samples of each. Errors of work that moves to another GPU belong to pairs of GPUs, in one file. Those of products are in
+// ProductWeights, of measured operations in kernels/*.scales.csv.
 
 #include <string_view>
 

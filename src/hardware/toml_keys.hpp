@@ -1,5 +1,5 @@
 #pragma once
-// Keys a kind of file may have. A misspelt key, or a value of another type, would otherwise be a silent default.
+// The keys that a kind of file may have. Without this check, a misspelt key or a value of the wrong type would silently mean the default.
 
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
-// As much TOML as device and fabric files need: comments, [tables], [[several of one name]], and values that are numbers, texts on
-// one line, true, false or lists of texts. Anything else is refused with its line: dotted names, tables in braces, dates.
+// The subset of TOML that device and fabric files need: comments, [tables], [[several of one name]], and values that are numbers, texts on
+// one line, true, false or lists of texts. Anything else is an error with its line number: dotted names, tables in braces, dates.
 
 #include <map>
 #include <optional>

@@ -1,8 +1,8 @@
 #pragma once
-// A measured GPU task on another GPU. Kernels that stay the same (element-wise, norms, copies, optimizers) follow bandwidth,
+// The time of a measured GPU task on another GPU. Kernels that stay the same (element-wise, norms, copies, optimizers) follow bandwidth,
 // rates and waves; operations for which libraries pick another kernel on every GPU (products, convolutions, attention) follow
-// the ratio of a model of the best kernel on both. Either way the measured time is the anchor, so that what no model knows of
-// the kernel cancels.
+// the ratio of a model of the best kernel on both. In both cases the measured time is scaled, so that errors of the model that
+// are the same on both GPUs cancel.
 
 #include <array>
 #include <span>

@@ -160,7 +160,7 @@ double learnt_streaming_gbs(std::span<const Work> works, std::span<const double>
     all += ns;
   }
   if (seen.empty()) return from.streaming_gbs();
-  // Some compute alongside: the upper quartile streams.
+  // Some also compute: the upper quartile streams.
   std::sort(seen.begin(), seen.end());
   double below = 0;
   double reached = seen.back().first;
@@ -170,9 +170,9 @@ double learnt_streaming_gbs(std::span<const Work> works, std::span<const double>
     reached = gbs;
     break;
   }
-  constexpr double kFew = 4;  // kernels that count as much as the file; nobody measured how many should
+  constexpr double kPriorKernels = 4;  // the device file counts as much as this many kernels: an assumption
   const double n = static_cast<double>(seen.size());
-  return from.streaming_gbs() * std::pow(reached / from.streaming_gbs(), n / (n + kFew));
+  return from.streaming_gbs() * std::pow(reached / from.streaming_gbs(), n / (n + kPriorKernels));
 }
 
 }  // namespace foretrace::hardware

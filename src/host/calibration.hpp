@@ -1,6 +1,6 @@
 #pragma once
-// Moves what is assumed of a CPU and a GPU as little as possible so that a simulated step meets a measured one. The step is a function
-// of the logarithms of a factor for each part: the CPU time of forward, backward and update, the time of the GPU, and of loading data.
+// Adjusts the assumed speeds of CPU and GPU as little as possible so that a simulated step matches a measured one. The step is a function
+// of the logarithms of five factors: the CPU time of forward, backward and update, the time of the GPU, and of loading data.
 //
 //   Calibration c([&](const Calibration::Vector& theta) { return step_with(theta); }, prior_covariance(prior));
 //   c.solve(measured);      // the move; c.covariance() is what remains uncertain

@@ -1,5 +1,5 @@
 #pragma once
-// What is known about the CPU before the step without the profiler is worked out.
+// The prior on CPU times, before the step without the profiler is estimated.
 
 #include <optional>
 

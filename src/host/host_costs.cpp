@@ -134,16 +134,16 @@ Result<HostCosts> parse_over(HostCosts costs, std::string_view csv, std::string_
     if (found == figures.end()) {
       std::vector<std::string> names;
       for (const Figure& figure : figures) names.emplace_back(figure.name);
-      return wrong(fmt::format("'{}' is no figure of a host", name), did_you_mean(name, names));
+      return wrong(fmt::format("'{}' is not a known figure of a host", name), did_you_mean(name, names));
     }
     if (!(*value > 0) || *value > kLargestFigure) {
-      return wrong(fmt::format("no host has a {} of {}", name, row["value"]), "figures are positive numbers");
+      return wrong(fmt::format("a {} of {} is impossible", name, row["value"]), "figures are positive numbers");
     }
     *found->value = *value;
     ++given;
   }
   if (given == 0) {
-    return tl::unexpected(Error{ErrorCode::kUnreadable, "the file holds no figure of a host", std::string(file),
+    return tl::unexpected(Error{ErrorCode::kUnreadable, "the file holds no figures of a host", std::string(file),
                                 Error::kNoOffset, "`foretrace calibrate -o host.csv` writes such a file"});
   }
   if (calibrated.speed > 0) costs.speed = calibrated.speed;

@@ -21,7 +21,7 @@ bool computes_or_copies(graph::TaskKind kind) { return graph::is_gpu(kind) && ki
 
 std::string shown_ms(double ms) { return fmt::format("{:.6g}", ms); }
 
-// The unit or the figure somebody may have had in hand instead, when it would fit.
+// The unit or figure that the user may have meant, where it would fit.
 std::string likely_slip(double ms, const PlausibleRange& range) {
   const auto fits = [&](double other) {
     return other * 1e6 >= double(range.least) && other * 1e6 <= double(range.most);
@@ -51,10 +51,11 @@ Result<Ns> plausible_step(const graph::Graph& graph, Ns replayed, double ms) {
   const PlausibleRange range = plausible_range(graph, replayed);
   const bool too_short = !(ms > 0) || ms * 1e6 < static_cast<double>(range.least);
   if (!too_short && ms * 1e6 <= static_cast<double>(range.most)) return static_cast<Ns>(std::llround(ms * 1e6));
-  const std::string why = !too_short  ? fmt::format("with the profiler it takes {} ms, and without it no longer",
-                                                    shown_ms(to_ms(range.traced)))
+  const std::string why = !too_short
+                              ? fmt::format("with the profiler it takes {} ms, and it cannot take longer without it",
+                                            shown_ms(to_ms(range.traced)))
                           : !(ms > 0) ? std::string("a step takes time")
-                                      : fmt::format("the GPU alone works {} ms in it", shown_ms(to_ms(range.gpu_busy)));
+                                      : fmt::format("its GPU work alone takes {} ms", shown_ms(to_ms(range.gpu_busy)));
   return fail(ErrorCode::kUsage, fmt::format("a step of {} ms is impossible: {}", shown_ms(ms), why),
               likely_slip(ms, range));
 }

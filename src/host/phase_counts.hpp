@@ -1,6 +1,6 @@
 #pragma once
 // The launches and module calls of each phase. Their number does not depend on the host's speed, so it corrects the traced time of a
-// phase that was recorded at a slow moment.
+// phase that was recorded while the host was slow.
 
 #include <array>
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Divides the CPU time of a trace: work of the program, work that launches (which runs slower alongside a profiler), and recording. A
+// Divides the CPU time of a trace: work of the program, work that launches (which runs slower under a profiler), and recording. A
 // trace does not mark the three. What is regular and short launches; what is long and rare is the program's own.
 
 #include "host/recorded_parts.hpp"

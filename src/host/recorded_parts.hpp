@@ -1,5 +1,5 @@
 #pragma once
-// Which part of the CPU time in a trace is due to the profiler. The rest of a task is the program's own (a sleep, reading data)
+// Which part of the CPU time in a trace is due to the profiler. The rest of a task belongs to the program (a sleep, reading data)
 // and keeps its time.
 
 #include <array>

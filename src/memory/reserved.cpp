@@ -1,4 +1,4 @@
-// A training program from its first step on, as the allocator sees it.
+// Replays the allocations of a training program from its first step on.
 
 #include <algorithm>
 #include <cmath>
@@ -78,7 +78,7 @@ class Program {
       rest = saturated_sum(rest, -saturated_product(each, 1 + states_));
     }
     for (const std::int64_t bytes : parameters_) allocator_.allocate(bytes);
-    if (rest > 0) allocator_.allocate(rest);  // buffers, workspaces of libraries, what nobody knows
+    if (rest > 0) allocator_.allocate(rest);  // buffers, workspaces of libraries, what is unknown
     for (const std::int64_t bytes : resident_) allocator_.allocate(bytes);
   }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The operations of a step as the roofline shows them.
+// The operations of a step, for the roofline.
 
 #include <vector>
 

@@ -90,7 +90,7 @@ class Composer {
     return out;
   }
 
-  // Time of a pass of a stage whose parameters are gathered block by block beside the block in front.
+  // Time of a pass of a stage whose parameters are gathered block by block while the previous block computes.
   [[nodiscard]] double with_gathers(double compute, double gather, int blocks) const {
     return std::max(compute, gather) + (blocks > 0 ? std::min(compute, gather) / (blocks + 1) : 0);
   }
@@ -140,7 +140,7 @@ class Composer {
     return c;
   }
 
-  /// Bytes of an element on its way to those that compute with it.
+  /// Bytes of an element as it is gathered.
   [[nodiscard]] double gathered_size() const { return size_of(plan_.param_dtype, p_.gradient_bytes); }
 
   Ns group(Collective kind, double bytes, std::int64_t ranks, std::int64_t apart) {
@@ -175,7 +175,7 @@ class Composer {
     const Ns copies = tied_gradients(rank);
     Ns gather = plan_.zero == 1 || plan_.zero == 2 ? replicas_.gather(mine, gathered_size(), 0) : 0;
     // Each block's parameters are there before its forward pass in the next step.
-    if (plan_.overlap == true) gather = left_beside(gather, run.finish[rank][0] - run.start[rank][0], rank);
+    if (plan_.overlap == true) gather = exposed_part(gather, run.finish[rank][0] - run.start[rank][0], rank);
     reduced_[rank] = reduction + copies + gather;
     return reduced_[rank] + rounded(std::max(update, update_cpu));
   }
@@ -193,7 +193,7 @@ class Composer {
   }
 
   // Gradients of several micro-batches are added up where the first one put them, and copied into DDP's buckets in the end.
-  // In FP32 beside half-precision weights they are one buffer that is reduced where it is.
+  // FP32 gradients of half-precision weights are one buffer that is reduced where it is.
   [[nodiscard]] bool copies_gradients() const {
     return !master_ && plan_.zero == 0 && replicas_.reduce() && job_.microbatches > 1;
   }
@@ -215,7 +215,7 @@ class Composer {
       const bool last = actions[i].kind != ActionKind::kForward && run.finish[rank][i] == run.finished[rank];
       if (last) window = run.finish[rank][i] - run.start[rank][i];
     }
-    return left_beside(all, window, rank);
+    return exposed_part(all, window, rank);
   }
 
   // Elements of gradients that one call reduces: those of a block where parameters are divided, DDP's buckets, or Megatron's where gradients
@@ -230,8 +230,8 @@ class Composer {
   /// Elements of what is gathered or reduced at once of divided parameters.
   [[nodiscard]] double unit() const { return p_.block.parameters; }
 
-  // Of communication for all blocks beside a pass through them: a block's own is never beside its own work.
-  [[nodiscard]] Ns left_beside(Ns all, Ns window, std::uint32_t rank) const {
+  // The part of all blocks' communication that a pass through them does not hide. A block's own communication never overlaps its own work.
+  [[nodiscard]] Ns exposed_part(Ns all, Ns window, std::uint32_t rank) const {
     int blocks = 0;
     for (std::uint32_t c = 0; c < schedule_.shape.chunks; ++c) blocks += stages_[schedule_.stage_of(rank, c)].blocks;
     const double pieces = std::max(1, blocks + 1);
@@ -285,12 +285,12 @@ class Composer {
     const double stated = replicas_.kept(mine, 1);
     const double states = master_ ? stated * kKeptInFp32 * kFp32 : share(stated) * p_.state_bytes;
     double gradients = replicas_.kept(mine, 2) * gradient_size_;
-    // Two blocks at a time beside what is around them, or all that are not given back.
+    // Two blocks at a time plus what is outside the blocks, or all of them where none is freed.
     const double around = mine.all() - out.blocks * p_.block.parameters;
     const double gathered = plan_.zero == 3 && replicas_.divide()
                                 ? (plan_.reshard ? 2 * p_.block.parameters + around : mine.all()) * gathered_size()
                                 : 0;
-    // Once the first micro-batch is back its gradients stay; the next ones are made beside them and added.
+    // Once the first micro-batch is back its gradients stay; the next ones are made in memory of their own and added.
     const double in_flight = std::accumulate(held.begin(), held.end(), 0.0);
     const double passes = static_cast<double>(job_.microbatches) * schedule_.shape.chunks;
     const double later = passes > in_flight ? activations : activations * (1 - 1 / std::max(1.0, in_flight));
@@ -306,7 +306,7 @@ class Composer {
       const double blocks_back = activations - (last ? p_.last.activation : 0) + p_.block.scratch;
       peak = std::max(gradients + std::max(blocks_back, last ? activations + behind_blocks() : 0), end);
     } else if (job_.microbatches == 1 && last) {
-      // Behind the last part's backward the blocks still hold all they keep, beside that part's gradients.
+      // Behind the last part's backward the blocks still hold all they keep, together with that part's gradients.
       // A program with stages gives gradients back before its first pass.
       const double old =
           plan_.pp == 1 && p_.old_gradients > 0 ? p_.old_transient + p_.old_gradients * gradients : behind_blocks();
@@ -338,7 +338,7 @@ class Composer {
   PipelineSchedule schedule_;
   std::vector<Stage> stages_;
   Replicas replicas_;
-  /// FP32 beside half-precision weights changes what the update moves; where all is FP32 there is nothing to change.
+  /// FP32 copies of half-precision weights change what the update moves; where all is FP32 there is nothing to change.
   bool master_ = plan_.master && p_.gradient_bytes < kFp32;
   double gradient_size_ = master_ ? kFp32 : p_.gradient_bytes;
   std::vector<double> gathers_;  // by stage: time of both passes of a micro-batch that waits for parameters

@@ -1,5 +1,5 @@
 #pragma once
-// A plan's step from the parts of one GPU's: stages, their schedule, what is sent between them and reduced behind them, the
+// Composes the step of a plan from the parts of one GPU's step: stages, their schedule, messages between them, reductions, the
 // update, and memory.
 
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-// The groups of a plan on the levels of a network. Ranks that exchange most sit side by side: tensor parallel innermost, then
+// The groups of a plan on the levels of a network. Ranks that exchange most are neighbours: tensor parallel innermost, then
 // context, data parallel (with experts inside), the pipeline outermost.
 //
 //   Groups groups(network);

@@ -14,7 +14,7 @@ std::string quoted(const std::string& value) {
   return value.find_first_of(",:=|") == std::string::npos ? value : "'" + value + "'";
 }
 
-// A group of this many GPUs on the plan's network, as a what-if is told of it.
+// Parameters of a what-if for a group of this many GPUs on the plan's network.
 std::string group(std::string_view name, int size, std::int64_t apart, const Groups& groups,
                   const whatif::NetworkChoice& network) {
   std::string out = fmt::format("{}:size={}", name, size);

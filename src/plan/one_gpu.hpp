@@ -1,5 +1,5 @@
 #pragma once
-// What the GPUs of a plan have in common: the step of one of them with the plan's micro-batch, tensor, context and expert
+// The step of one GPU of a plan: with the plan's micro-batch, tensor, context and expert
 // parallelism and recomputation, by the same what-ifs that `foretrace whatif` applies.
 
 #include <optional>

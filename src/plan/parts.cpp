@@ -115,8 +115,8 @@ void read_memory(const Model& m, const StepReader& reader, Parts& out) {
   out.old_transient = most.early.bytes - most.early.before - kept - copies;
   out.last.transient = most.behind.bytes - most.behind.before - kept - copies;
   out.block.transient = most.back.bytes - most.back.before - most.back.own - (kept - out.last.activation) - copies;
-  const StepReader::Level& beside = most.beside;
-  out.block.scratch = beside.bytes - beside.before - beside.own - (kept - out.last.activation) - copies;
+  const StepReader::Level& bare = most.without_gradients;
+  out.block.scratch = bare.bytes - bare.before - bare.own - (kept - out.last.activation) - copies;
   out.first.transient = most.end.bytes - most.end.before - most.end.own - copies;
 }
 
@@ -146,7 +146,7 @@ Result<RepeatedBlock> repeated_block(const Model& m) {
   whatif::ListOfBlocks found = main_blocks(m.graph);
   if (found.blocks.empty()) {
     return fail(ErrorCode::kDeclined, "no block of layers repeats in this step: a plan divides blocks",
-                "`foretrace scale TRACE --workers 8` predicts data parallel without any");
+                "`foretrace scale TRACE --workers 8` predicts data parallel, which needs none");
   }
   return RepeatedBlock{std::move(found.name), static_cast<int>(found.blocks.size())};
 }
@@ -154,7 +154,7 @@ Result<RepeatedBlock> repeated_block(const Model& m) {
 Result<Parts> parts_of(const Depths& changed, const Depths& traced) {
   const Model& m = changed.model;
   if (std::none_of(m.graph.phase.begin(), m.graph.phase.end(), [](Phase p) { return p == Phase::kBackward; })) {
-    return fail(ErrorCode::kDeclined, "the step computes no gradients: plans are of training steps");
+    return fail(ErrorCode::kDeclined, "the step computes no gradients, and plans are for training");
   }
   const std::vector<BlockOfLayers> blocks = trained_blocks(m.graph);
   const std::vector<BlockOfLayers> more = trained_blocks(changed.deeper.graph);

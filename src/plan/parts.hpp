@@ -1,9 +1,9 @@
 #pragma once
-// The parts of a step that a pipeline is put together from: what is in front of the repeated blocks (the embedding), one block,
-// what is behind them (norm, head, loss), and the update.
+// The parts of a step that a pipeline is composed of: what precedes the repeated blocks (the embedding), one block, what follows
+// them (norm, head, loss), and the update.
 //
 //   FORETRACE_TRY(const Parts parts, parts_of({changed, deeper}, {traced, traced_deeper}));      // of a step with changes in it
-//   parts.block.forward;      // GPU time of one block's forward pass, with the collectives nothing hides
+//   parts.block.forward;      // GPU time of one block's forward pass, with its exposed collectives
 //
 // A block is what the what-if `layers` adds for one more, in time, in parameters and in memory; the other parts share what is left.
 // GPU times are those of a simulation in which the CPU takes no time, CPU times of one in which the GPU takes none: a stage is

@@ -178,16 +178,13 @@ class Reader {
     }
     if (p.sequence && p.tp == 1) return fail(ErrorCode::kUsage, "sequence=1 needs tp of 2 or more");
     if (p.buckets && !p.master)
-      return fail(ErrorCode::kUsage,
-                  "buckets=kept is of gradients in FP32 beside half-precision weights: give master=fp32");
-    if ((p.async || !p.divide_keys) && p.tp == 1)
-      return fail(ErrorCode::kUsage, "async and kv are of tp: give tp of 2 or more");
+      return fail(ErrorCode::kUsage, "buckets=kept needs FP32 gradients with half-precision weights: give master=fp32");
+    if ((p.async || !p.divide_keys) && p.tp == 1) return fail(ErrorCode::kUsage, "async and kv need tp of 2 or more");
     if ((p.imbalance != 1 || p.capacity != 1) && p.ep == 1)
-      return fail(ErrorCode::kUsage, "imbalance and capacity are of ep: give ep of 2 or more");
+      return fail(ErrorCode::kUsage, "imbalance and capacity need ep of 2 or more");
     if ((!p.reshard || p.cpu_offload || p.prefetch) && p.zero != 3)
-      return fail(ErrorCode::kUsage,
-                  "reshard, prefetch and cpu_offload are of divided parameters: give zero=3 or fsdp");
-    if (!p.kind.empty() && p.cp == 1) return fail(ErrorCode::kUsage, "kind= is of cp: give cp of 2 or more");
+      return fail(ErrorCode::kUsage, "reshard, prefetch and cpu_offload need divided parameters: give zero=3 or fsdp");
+    if (!p.kind.empty() && p.cp == 1) return fail(ErrorCode::kUsage, "kind= needs cp of 2 or more");
     if (p.microbatch && p.microbatches && p.global_batch) {
       const double all = *p.microbatch * *p.microbatches * p.dp;
       if (std::abs(all - *p.global_batch) > 1e-6 * all) {
@@ -205,10 +202,10 @@ class Reader {
                     fmt::format("stages= gives {} stages, the plan has {}", p.stages.size(), schedule.stages()));
       }
     } else if (seen_.contains("schedule") || p.chunks > 1 || !p.stages.empty() || !p.balance.empty()) {
-      return fail(ErrorCode::kUsage, "schedule, stages and balance are of pp: give pp of 2 or more");
+      return fail(ErrorCode::kUsage, "schedule, stages and balance need pp of 2 or more");
     }
     if (!p.stages.empty() && !p.balance.empty()) {
-      return fail(ErrorCode::kUsage, "stages= says what balance= would find: give one of them");
+      return fail(ErrorCode::kUsage, "stages= and balance= exclude each other: give one of them");
     }
     return plan_;
   }
@@ -244,7 +241,7 @@ Result<Plan> parse_plan(std::string_view text) {
     for (const std::string_view entry : split(text, ',')) {
       const std::size_t equals = entry.find('=');
       if (equals == std::string_view::npos || equals == 0) {
-        return fail(ErrorCode::kUsage, fmt::format("'{}' in a plan is no key=value", entry),
+        return fail(ErrorCode::kUsage, fmt::format("'{}' in a plan is not key=value", entry),
                     "for example --plan tp=2,pp=4,dp=8,microbatches=16");
       }
       FORETRACE_TRY_VOID(reader.read(entry.substr(0, equals), entry.substr(equals + 1)));

@@ -5,8 +5,8 @@
 //   FORETRACE_TRY(Planner planner, Planner::make(base, {.network = {.fabric = "DGX-H100"}}));
 //   const PlanPrediction p = planner.predict(plan);      // p.step; p.bubble; p.peak_bytes; p.tokens_per_s
 //
-// The trace's batch is that of one data-parallel replica: `pp` cuts it into micro-batches, `cp` cuts its sequence, `tp` and
-// `ep` keep it. The changes of one GPU are what-ifs and predicted as such; stages, schedule and groups are put together here.
+// The trace's batch is that of one data-parallel replica: `pp` divides it into micro-batches, `cp` divides its sequence, `tp` and
+// `ep` keep it. The changes on one GPU are predicted as what-ifs; stages, schedule and groups are composed here.
 
 #include <cstdint>
 #include <functional>
@@ -38,22 +38,23 @@ struct Plan {
   int chunks = 0;            ///< stages of a GPU; 0: what the schedule needs at least
   std::string balance;       ///< of stages: "time"; empty: equal numbers of blocks
   std::vector<int> stages;   ///< blocks of each stage, none in some; empty: by `balance`
-  bool async = false;        ///< tp: sums of the input's gradient run beside the weight's gradient
+  bool async = false;        ///< tp: sums of the input's gradient overlap the weight's gradient
   bool divide_keys = true;   ///< tp: key and value heads that do not divide are copied; false: such a model is declined
   double imbalance = 1;      ///< ep: tokens of the fullest GPU over the mean
   double capacity = 1;       ///< ep: tokens that each expert takes, as a multiple of the trace's
   bool reshard = true;       ///< zero=3: parameters are given back behind each forward pass
   bool cpu_offload = false;  ///< zero=3: parameters and states are in the host's memory
   std::optional<int> prefetch;  ///< zero=3: units gathered ahead
-  /// Whether reductions run beside the backward pass and, with true, gathers of zero=1 and 2 beside the next forward pass. Nothing:
-  /// reductions do, gathers do not.
+  /// Whether reductions overlap the backward pass and, with true, gathers of zero=1 and 2 the next forward pass. Nothing: reductions
+  /// do, gathers do not.
   std::optional<bool> overlap;
   std::string kind;          ///< of cp: ring, ulysses, gather; empty: that what-if's default
   std::string param_dtype;   ///< "bf16": parameters gathered and computed with in that type; empty: as the trace does
   std::string reduce_dtype;  ///< of gradients on the network; empty: as they are
-  bool master = false;       ///< gradients, states and a copy of the weights in FP32 beside weights in half precision
+  bool master =
+      false;  ///< gradients, states and a copy of the weights in FP32 in addition to weights in half precision
   std::optional<double> bucket_mb;  ///< of gradients that are reduced in one call
-  bool buckets = false;             ///< of master: DDP's buckets in the weights' type beside the gradients
+  bool buckets = false;             ///< of master: DDP's buckets in the weights' type in addition to the gradients
   bool fused_loss = false;          ///< softmax, loss and gradient of the logits are one tensor, in place
   bool outputs = false;  ///< the last stage keeps every micro-batch's output, as torch.distributed.pipelining does
   std::string order;     ///< of ranks, from neighbours outwards; empty: "tp-cp-dp-pp"

@@ -161,9 +161,9 @@ struct Planner::State {
   // Whether what-ifs say all of a plan. Over which GPUs gradients are summed differs between experts and all else, which one says for ep alone.
   [[nodiscard]] bool one_pass(const Plan& plan, const Batch& batch) const {
     const bool one_sum = plan.ep == 1 || !plan.reduce || experts_alone(plan);
-    const bool fp32_beside = plan.master && today.parts.gradient_bytes < 4;
+    const bool keeps_fp32_copies = plan.master && today.parts.gradient_bytes < 4;
     return plan.pp == 1 && batch.microbatches == 1 && figures.layers == figures.traced_layers && one_sum &&
-           !plan.overlap && !plan.bucket_mb && !plan.fused_loss && !fp32_beside;
+           !plan.overlap && !plan.bucket_mb && !plan.fused_loss && !keeps_fp32_copies;
   }
 
   PlanPrediction predict(const Plan& plan, Actions actions);
@@ -271,7 +271,7 @@ Status Planner::State::predict_into(const Plan& plan, Actions actions, PlanPredi
   if (one_pass(plan, batch)) {
     FORETRACE_TRY_VOID(without_pipeline(plan, shape, out));
   } else if (plan.cpu_offload || plan.prefetch) {
-    return fail(ErrorCode::kDeclined, "cpu_offload and prefetch are predicted of one micro-batch without stages");
+    return fail(ErrorCode::kDeclined, "cpu_offload and prefetch are predicted only for one micro-batch without stages");
   }
   rates(plan, batch, one_gpu, out);
   return {};

@@ -1,5 +1,5 @@
 #pragma once
-// The replicas of a plan: GPUs that hold the same parameters. They sum the gradients of these, and with ZeRO each keeps a share.
+// The replicas of a plan: GPUs that hold the same parameters. They sum their gradients, and with ZeRO each keeps a share.
 //
 //   Replicas replicas(plan, groups, 0.9);                    // nine tenths of a block's parameters are those of experts
 //   replicas.kept(replicas.held(1e9, blocks), 1);            // elements with optimizer states on one GPU

@@ -65,7 +65,7 @@ void each_replica(Plan p, const Planner::Figures& f, const Visit& visit) {
   }
 }
 
-// The kind of cp that is fastest beside this much tensor parallelism, "" for the usual ring; nothing where positions cannot be divided.
+// The fastest kind of cp together with this degree of tensor parallelism, "" for the default (ring); nothing where positions cannot be divided.
 std::optional<std::string> fastest_kind(Planner& planner, int tp, int cp) {
   std::optional<std::string> best;
   Ns step = 0;

@@ -98,7 +98,7 @@ StepReader::Levels StepReader::levels() const {
     if (i >= back && i < end) {
       raise(most.back);
       const auto without = [](const Level& l) { return l.bytes - l.before - l.own; };
-      if (without(now) > without(most.beside)) most.beside = now;
+      if (without(now) > without(most.without_gradients)) most.without_gradients = now;
     }
     if (i >= first_back) raise(most.end);
   }

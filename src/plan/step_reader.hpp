@@ -1,5 +1,5 @@
 #pragma once
-// What a step does in all, read from its graph where only the GPU takes time, or only the CPU, and from its memory.
+// Totals of a step: from its graph with only GPU time, or only CPU time, and from its memory curve.
 //
 //   FORETRACE_TRY(const Borders borders, borders_of(model.graph, blocks));
 //   const Whole whole = StepReader(model, borders).read();      // whole.all.forward; whole.last.backward
@@ -45,14 +45,14 @@ class StepReader {
   /// Of all products; known after `read`.
   [[nodiscard]] const FlopsByType& flops_by_type() const { return flops_by_type_; }
   [[nodiscard]] double boundary(const whatif::BlockOfLayers& block) const;
-  /// Most bytes beside what the step begins with, and how many of them are gradients: those of the step before, and its own.
+  /// Peak bytes on top of those the step begins with, and how many of them are gradients: of the previous step and of this one.
   struct Level {
     double bytes = 0, before = 0, own = 0;
   };
-  /// Behind the blocks with all gradients of the step before and without them, in the blocks' backward pass with gradients and without, and
-  /// then.
+  /// After the blocks' forward pass with the gradients of the previous step and without them, in the blocks' backward pass with gradients
+  /// and without, and after it.
   struct Levels {
-    Level early, behind, back, beside, end;
+    Level early, behind, back, without_gradients, end;
   };
   [[nodiscard]] Levels levels() const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// Model FLOPs utilisation: what a step multiplies, over what its GPUs could multiply in that time.
+// Model FLOPs utilisation: the FLOP of a step over what its GPUs could do in that time.
 
 #include <array>
 #include <optional>

@@ -1,5 +1,5 @@
 // Offsets and drift of the ranks' clocks. Unknowns are corrections in µs (and µs per second) on top of a first guess, the
-// median distance of matched ends, so that doubles hold them exactly enough whatever the clocks show.
+// median distance of matched ends, so that doubles are precise enough for any clock values.
 
 #include "ranks/clocks.hpp"
 
@@ -205,7 +205,7 @@ class Solver {
     }
   }
 
-  // Weights depend on the solution and the other way round, so the two alternate until nothing moves.
+  // Weights depend on the solution and vice versa, so the two alternate until they converge.
   void solve(bool drift) {
     with_drift_ = drift;
     constexpr int kMostRounds = 20;

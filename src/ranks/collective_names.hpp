@@ -1,5 +1,5 @@
 #pragma once
-// What names say of a collective, a kernel's or the one its record gives.
+// The kind of a collective, from the name of its kernel or of its record.
 
 #include <string>
 #include <string_view>

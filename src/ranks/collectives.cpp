@@ -1,6 +1,6 @@
 // From kernels of many traces to collectives. Each rank's communication kernels become a list per process group and step (of
-// sends and receives, per pair and direction); lists of one group and step are laid side by side and paired in order, kind
-// and size being the same. Where a rank lacks one (a lost record, a file cut short), the longest common subsequence says which.
+// sends and receives, per pair and direction); lists of one group and step are paired in order, with equal kind and
+// size. Where a rank lacks one (a lost record, a truncated file), the longest common subsequence shows which.
 
 #include "ranks/collectives.hpp"
 

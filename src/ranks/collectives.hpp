@@ -1,6 +1,6 @@
 #pragma once
 // Collectives of a job: which kernels on which ranks are the same operation. Matched by process group, by sequence number
-// where the trace has one, else by step and order, kind and size; what one rank alone shows is left unmatched. A send and its
+// where the trace has one, else by step and order, kind and size; what only one rank shows is left unmatched. A send and its
 // receive are matched by both ends, in order; a kernel of batch_isend_irecv takes part in several of them.
 
 #include <cstdint>

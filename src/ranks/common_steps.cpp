@@ -94,7 +94,7 @@ CommonSteps common_steps(const Job& job, const Matching& matching, const Clocks&
   }
   if (!out.by_number && job.ranks.size() > 1) {
     out.notes.emplace_back(
-        "the steps are not numbered alike on all ranks: those that happened at the same time belong together");
+        "the steps are not numbered alike on all ranks: steps at the same time are taken as one step");
   }
   std::vector<std::int64_t> short_ranks;
   std::size_t worst = 0;
@@ -104,8 +104,8 @@ CommonSteps common_steps(const Job& job, const Matching& matching, const Clocks&
     worst = std::max(worst, lacks[r]);
   }
   if (!short_ranks.empty()) {
-    out.notes.push_back(fmt::format("the ranks do not hold the same steps: up to {} of {} lack on rank {}", worst,
-                                    steps, list_of(short_ranks)));
+    out.notes.push_back(fmt::format("the ranks do not hold the same steps: up to {} of {} are missing on rank {}",
+                                    worst, steps, list_of(short_ranks)));
   }
   return out;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What a rank's tasks would cost if the rank were another one that does the same work.
+// The costs of a rank's tasks if it ran as fast as another rank that does the same work.
 
 #include <algorithm>
 #include <cstddef>

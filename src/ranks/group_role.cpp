@@ -11,7 +11,7 @@ namespace foretrace::ranks {
 namespace {
 
 // Norms, losses and flags are a few numbers; gradients are as many as parameters. Below this share of what the job moves, it is the former.
-constexpr double kLittle = 1e-3;
+constexpr double kSmallShare = 1e-3;
 
 // What a description says in words of its own: "mesh_tp", "TENSOR_MODEL_PARALLEL_GROUP", "dp_shard_cp".
 std::optional<Parallelism> described(std::string_view description) {
@@ -61,7 +61,7 @@ bool Role::has(CollectiveKind operation) const {
 Roles roles_of(const GroupUse& use, double job_total, bool in_pipeline, std::string_view description) {
   Roles out;
   const std::optional<Parallelism> named = described(description);
-  const auto matters = [&](const Volume& v) { return v.total() > kLittle * job_total; };
+  const auto matters = [&](const Volume& v) { return v.total() > kSmallShare * job_total; };
   Role shared;  // what divides activations or parameters takes all but messages and exchanges
   bool open = false;
   const auto add = [&](Parallelism kind) -> Role& {
@@ -82,7 +82,7 @@ Roles roles_of(const GroupUse& use, double job_total, bool in_pipeline, std::str
     }
   }
   const bool scatters = matters(use.scattered), reduces = matters(use.reduced);
-  // Buffers and statistics are little beside gradients; parameters are as many.
+  // Buffers and statistics are small compared to gradients; parameters are as large.
   const double gradients = use.reduced.total() + use.scattered.total();
   const bool gathers = matters(use.gathered) && use.gathered.total() > kActivationShare * gradients;
   const bool placed = use.reduced.forward + use.reduced.backward + use.scattered.forward + use.scattered.backward > 0;
@@ -99,7 +99,7 @@ Roles roles_of(const GroupUse& use, double job_total, bool in_pipeline, std::str
     shared.kind = Parallelism::kContext;
     open = true;
   } else if (gathers && (scatters || reduces)) {
-    // Parameters, and the gradients of those. Gathered again in backward: nobody keeps them.
+    // Parameters, and the gradients of those. Gathered again in backward: they are not kept.
     const bool kept = use.gathered.backward <= 0;
     out.zero = !kept ? 3 : 1;
     shared.kind = kept ? Parallelism::kData : Parallelism::kSharded;

@@ -1,5 +1,5 @@
 #pragma once
-// From what a process group moves to what it is there for.
+// The purpose of a process group, from what it communicates.
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Times of communication in one step, per process group: what is waited for, what moves, and what no computation hides.
+// Times of communication in one step, per process group: waiting, transfer, and exposed time.
 
 #include <vector>
 

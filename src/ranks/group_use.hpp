@@ -1,5 +1,5 @@
 #pragma once
-// What a process group moves in one step, and where in the step: the evidence for what it is there for.
+// What a process group communicates in one step, and where in the step: evidence for its purpose.
 
 #include <cstdint>
 #include <vector>

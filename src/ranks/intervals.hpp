@@ -1,5 +1,5 @@
 #pragma once
-// Sets of moments as sorted intervals that do not touch.
+// Sets of time intervals: sorted and disjoint.
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-// Reads the traces of a job. A file that does not fit is left out with a note, because the others can still be answered.
+// Reads the traces of a job. A file that does not fit is left out with a note, because the others can still be used.
 
 #include "foretrace/ranks/job.hpp"
 
@@ -125,8 +125,9 @@ Result<Job> assemble(std::vector<trace::Trace> traces) {
       continue;
     }
     if (info.world_size > 0 && info.world_size != job.world_size) {
-      job.notes.push_back(fmt::format("{} left out: it is of another job, of {} ranks; most traces are of one of {}",
-                                      file, info.world_size, job.world_size));
+      job.notes.push_back(
+          fmt::format("{} left out: it belongs to another job, of {} ranks; most traces belong to one of {}", file,
+                      info.world_size, job.world_size));
       continue;
     }
     Rank rank;
@@ -144,7 +145,7 @@ Result<Job> assemble(std::vector<trace::Trace> traces) {
       continue;
     }
     if (t.partial) {
-      job.notes.push_back(fmt::format("rank {} ({}) is cut short: what came before the cut counts", rank.rank, file));
+      job.notes.push_back(fmt::format("rank {} ({}) is truncated: the part before the cut is used", rank.rank, file));
     }
     rank.host = host_of(t);
     rank.trace = std::move(t);
@@ -152,7 +153,7 @@ Result<Job> assemble(std::vector<trace::Trace> traces) {
   }
   std::sort(job.ranks.begin(), job.ranks.end(), [](const Rank& a, const Rank& b) { return a.rank < b.rank; });
   if (job.ranks.empty()) {
-    return fail(ErrorCode::kDeclined, "no trace of a rank is left" + (job.notes.empty() ? "" : ": " + job.notes.back()),
+    return fail(ErrorCode::kDeclined, "no usable trace is left" + (job.notes.empty() ? "" : ": " + job.notes.back()),
                 "give the traces of one job, one file per rank");
   }
   job.world_size = std::max(job.world_size, static_cast<std::int64_t>(job.ranks.size()));

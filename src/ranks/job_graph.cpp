@@ -31,7 +31,7 @@ Result<Graph> build_one(const Job& job, const CommonStep& step, std::size_t rank
       .build(step.step[rank], options);
 }
 
-/// A collective on its way into the graph.
+/// A collective to be added to the graph.
 struct Plan {
   std::uint32_t collective;
   std::vector<std::uint32_t> own;  // per member: the task in its rank's own graph; kNone when the step does not hold it
@@ -319,7 +319,7 @@ class Builder {
         continue;
       }
       merger_.depend(p.arrive.value, hub, 0, DependencyKind::kCollective, 0);
-      if (p.end < met) {  // what no clock explains binds nobody
+      if (p.end < met) {  // no clock explains it: no dependency
         set_tail(p, p.end - p.start, p.start);
         continue;
       }
@@ -339,7 +339,7 @@ class Builder {
         const Rendezvous::Part& other = meeting.parts[j];
         const bool pair = c.kind == CollectiveKind::kSendRecv;
         if (i == j || (!pair && waits_of(c.kind) == Waits::kOnRoot && j != c.root)) continue;
-        // What the clocks cannot explain binds nobody.
+        // What the clocks cannot explain becomes no dependency.
         if (other.start > p.end) continue;
         if (other.arrive.valid()) {
           merger_.depend(other.arrive.value, p.tail.value, 0, DependencyKind::kCollective, 0);

@@ -44,7 +44,7 @@ std::vector<std::string> doubts(const Job& job, const Matching& m, const Clocks&
     const Ns apart = std::abs(clocks.clocks[r].offset);
     if (apart > recorded) {
       out.push_back(fmt::format(
-          "the clock of rank {} is {:+.3f} s from rank {}'s, more than its trace is long; it is taken off, {}",
+          "the clock of rank {} is {:+.3f} s from rank {}'s, longer than its trace; the difference is removed, {}",
           job.ranks[r].rank, to_ms(clocks.clocks[r].offset) / 1e3, job.ranks[0].rank,
           apart > kNoClockIsOffBy ? "but no clock is that far off: the files are of unrelated runs"
                                   : "but are they of one run?"));

@@ -1,6 +1,6 @@
 #pragma once
-// Whether traces that were given together are of one job. Ranks of one job meet in collectives, in the same order: it would
-// hang otherwise. What the traces say against it is said in words.
+// Whether traces that were given together are of one job. Ranks of one job take part in collectives in the same order, or the
+// job would hang. Contradictions are described in words.
 
 #include <string>
 

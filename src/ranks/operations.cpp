@@ -131,7 +131,7 @@ class Reader {
     });
   }
 
-  // Sends and receives have partners of their own; collectives of one batch meet the same ranks, and count as one.
+  // Sends and receives have partners of their own; collectives of one batch have the same ranks, and count as one.
   void add_batch(std::uint32_t kernel, const std::vector<std::uint32_t>& records, std::vector<Operation>& out) const {
     const std::size_t first = out.size();
     for (const std::uint32_t record : records) {

@@ -1,6 +1,6 @@
 #pragma once
-// What the communication kernels of one rank carry. Most kernels say it themselves. A kernel of a coalesced batch does not: its
-// operations were recorded on the CPU before it was launched, one after another.
+// The operations behind the communication kernels of one rank. Most kernels name theirs. A kernel of a coalesced batch does not:
+// its operations were recorded on the CPU, one after another, before it was launched.
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// What any setting of the clocks must respect: nobody ends a collective before those it waits for have started.
+// The constraint on all clocks: no rank ends a collective before the ranks it waits for have started it.
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// The graph of one step of a pipeline job: lanes of every worker, meeting points on lanes of their own.
+// The graph of one step of a pipeline job: lanes of every worker, and transfers on lanes of their own.
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ using graph::GraphLaneKind;
 using graph::TaskKind;
 using Type = PipelineOpType;
 
-/// Who meets: kind, then whatever distinguishes groups of that kind, then which of them in order.
+/// What identifies a transfer: kind, then what distinguishes groups of that kind, then its number in order.
 using MeetingKey = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
 
 /// The operations of one worker, indices into the step's ops, each list in order of time.
@@ -53,7 +53,7 @@ class Builder {
     merger_.close_lane();
     out_.graph.last = TaskId{end_};
     for (auto& [id, worker] : workers_) lay_out(id, worker);
-    for (auto& [id, worker] : workers_) meet(worker);
+    for (auto& [id, worker] : workers_) join_transfers(worker);
     set_costs();
     for (auto& [id, worker] : workers_) bind(worker);
     hubs();
@@ -67,7 +67,7 @@ class Builder {
   void add(std::uint32_t i) {
     const PipelineOp& o = op(i);
     const std::string_view name = to_string(o.type);
-    if (meets(o.type)) {
+    if (joins_ranks(o.type)) {
       out_.arrive[i] = merger_.add_task(TaskKind::kCollective, 0, o.start, name);
       out_.task[i] = merger_.add_task(TaskKind::kCollective, 0, o.start, name);
     } else {
@@ -76,7 +76,7 @@ class Builder {
   }
 
   // Layer-norm gradients are summed within a worker's tensor-parallel peers, which the trace does not show.
-  static bool meets(Type t) { return is_transfer(t) && t != Type::kLayerNormGradients; }
+  static bool joins_ranks(Type t) { return is_transfer(t) && t != Type::kLayerNormGradients; }
 
   void lay_out(const std::pair<std::uint32_t, std::uint32_t>& id, Worker& w) {
     const auto lane = [&](std::string_view name, std::span<const std::uint32_t> ops) {
@@ -110,7 +110,7 @@ class Builder {
   }
 
   // The computation a send or receive belongs to: the same place in order. A first receive may be missing where the first
-  // stage has nobody to receive from.
+  // stage receives from no other.
   struct Matched {
     std::uint32_t transfer, compute;  // ops
     std::size_t place;                // among the computations of its direction
@@ -128,7 +128,7 @@ class Builder {
     return out;
   }
 
-  void meet(Worker& w) {
+  void join_transfers(Worker& w) {
     for (const Type t : {Type::kForwardSend, Type::kForwardRecv, Type::kBackwardSend, Type::kBackwardRecv}) {
       const bool forward = t == Type::kForwardSend || t == Type::kForwardRecv;
       const bool sends = t == Type::kForwardSend || t == Type::kBackwardSend;

@@ -62,14 +62,14 @@ Result<PipelineJob> read_pipeline(const trace::Trace& trace) {
   PipelineJob job;
   std::map<std::string, std::uint64_t> unknown;
   std::map<std::int64_t, Ns> begin;
-  constexpr std::int64_t kMost = 1'000'000;
+  constexpr std::int64_t kMaxRanks = 1'000'000;
   std::uint64_t far = 0;
   for (std::size_t e = 0; e < trace.size(); ++e) {
     const std::string_view args = trace.args.text(trace.events.args[e]);
     PipelineOp op;
     const std::int64_t dp = number(args, "\"dp_rank\":");
     const std::int64_t stage = number(args, "\"stage\":");
-    if (dp < 0 || stage < 0 || dp >= kMost || stage >= kMost) {
+    if (dp < 0 || stage < 0 || dp >= kMaxRanks || stage >= kMaxRanks) {
       ++far;
       continue;
     }
@@ -101,7 +101,7 @@ Result<PipelineJob> read_pipeline(const trace::Trace& trace) {
   for (const auto& [name, count] : unknown) {
     job.notes.push_back(fmt::format("{} operations of unknown kind '{}' left out", count, name.substr(0, 60)));
   }
-  if (far > 0) job.notes.push_back(fmt::format("{} rows of ranks or stages beyond {} left out", far, kMost));
+  if (far > 0) job.notes.push_back(fmt::format("{} rows of ranks or stages beyond {} left out", far, kMaxRanks));
   const bool computes = std::any_of(job.ops.begin(), job.ops.end(), [](const PipelineOp& o) {
     return o.type == PipelineOpType::kForward || o.type == PipelineOpType::kBackward;
   });

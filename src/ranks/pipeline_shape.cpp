@@ -59,7 +59,7 @@ class ChainReader {
   }
 
  private:
-  // The first kernel of every rank sends and receives: nobody waits for an earlier stage.
+  // The first kernel of every rank sends and receives: no rank waits for an earlier stage.
   [[nodiscard]] bool is_ring(const std::vector<std::int64_t>& ranks) const {
     for (const std::int64_t r : ranks) {
       const auto mine = all_.find(r);

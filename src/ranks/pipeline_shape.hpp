@@ -1,6 +1,6 @@
 #pragma once
-// Pipelines: which ranks are the stages of one, in which order, how many micro-batches pass, and in which order forward and backward of
-// them ran. Read off the messages of one step, and the computation around them.
+// Pipelines: which ranks are the stages, in which order, how many micro-batches there are, and in which order their forward and
+// backward passes ran. Derived from the messages of one step, and the computation around them.
 
 #include <cstdint>
 #include <vector>

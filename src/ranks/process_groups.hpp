@@ -1,5 +1,5 @@
 #pragma once
-// The process groups a trace names: in its "distributedInfo", and as the records of collectives print their ranks.
+// The process groups a trace names: in its "distributedInfo", and in the records of collectives.
 
 #include <cstdint>
 #include <map>

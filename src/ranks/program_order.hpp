@@ -1,6 +1,6 @@
 #pragma once
 // What each rank's GPU does in one step, in the order in which the program launched it: computation with its phase and family, and
-// communication with its operations. What kind of job it is can be read off this order.
+// communication with its operations. The kind of the job follows from this order.
 
 #include <cstdint>
 #include <span>

@@ -2,7 +2,7 @@
 // Small dense quadratic programmes: least squares with linear inequalities that are added one after another.
 //
 //   minimise  1/2 x'Hx + g'x   subject to   a_c'x <= b_c,   each held with at most `strength` (an exact penalty:
-//   constraints that contradict each other give way instead of sending the solution to infinity)
+//   constraints that contradict each other are relaxed, so that the solution stays finite)
 
 #include <cstddef>
 #include <vector>

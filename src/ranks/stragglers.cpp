@@ -75,7 +75,7 @@ struct RunSpread {
     return kTable;
   }
   [[nodiscard]] double of(StragglerCause cause) const {
-    if (cause == StragglerCause::kSlowLink) return 0;  // nobody recorded it; the clocks' error bounds it
+    if (cause == StragglerCause::kSlowLink) return 0;  // not recorded; the clocks' error bounds it
     return cause == StragglerCause::kSlowKernel ? kernel : cpu;
   }
 };
@@ -119,10 +119,10 @@ class StragglerFinder {
       return true;
     });
     // The dearest ones are worth a simulation each; a job of thousands of ranks has thousands that are a little late.
-    constexpr std::size_t kMost = 12;
+    constexpr std::size_t kMaxCandidates = 12;
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Candidate& a, const Candidate& b) { return a.straggler.excess > b.straggler.excess; });
-    if (candidates.size() > kMost) candidates.resize(kMost);
+    if (candidates.size() > kMaxCandidates) candidates.resize(kMaxCandidates);
     for (Candidate& c : candidates) {
       c.straggler.cost = step_with(even, c.swaps, [&](const Swap& s) { return g_.cost[s.task]; }) - out.without_any;
     }

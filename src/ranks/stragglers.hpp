@@ -1,5 +1,5 @@
 #pragma once
-// Finding the ranks and links that hold a job up.
+// Finding the ranks and links that delay a job.
 
 #include "foretrace/ranks/job.hpp"
 #include "foretrace/simulate/simulate.hpp"

@@ -60,7 +60,7 @@ void write_advice(JsonWriter& json, const search::Advice& a, const std::vector<s
   write_times(json, p).member("speedup", p.speedup).member("samples", p.samples).member("gain", a.gain);
   json.member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes);
   json.member("reserved_bytes", p.reserved_bytes).key("fits");
-  // Without a peak nobody knows.
+  // Unknown without a peak.
   p.peak_bytes ? json.value(a.fits) : json.null();
   write_trust(json, p);
   if (!parts.empty()) {

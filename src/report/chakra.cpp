@@ -1,4 +1,4 @@
-// A Chakra execution trace (MLCommons; schema et_def.proto): messages of protobuf, each behind its length, first the metadata of
+// A Chakra execution trace (MLCommons; schema et_def.proto): protobuf messages, each preceded by its length, first the metadata of
 // the file, then one node per task. What orders a lane is a control dependency, everything else a data dependency.
 //
 // Chakra counts whole microseconds and knows no distances between tasks; exact costs are in attributes of ours, and the graph itself

@@ -1,5 +1,5 @@
 // Chrome JSON of a changed job for ui.perfetto.dev: one process per rank, as simulated. A collective is drawn as a wait and a transfer,
-// named by what its group is there for: viewers colour slices by their names. A pipeline's ranks have a track that shows their bubble;
+// named by the purpose of its group: viewers colour slices by their names. A pipeline's ranks have a track that shows their bubble;
 // the job's own process has the critical path.
 
 #include <fmt/format.h>

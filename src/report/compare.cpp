@@ -67,7 +67,7 @@ std::string evidence_words(const Comparison& c) {
 }
 
 std::string failed_words(const Comparison& c) {
-  std::string why = "nothing single stands out; the tables show where the time went";
+  std::string why = "no single cause stands out; the tables show where the time went";
   for (const Cause& cause : c.causes) {
     if (cause.kind == CauseKind::kMemory || cause.kind == CauseKind::kRecording || (cause.time <= 0 && !leads(cause)))
       continue;
@@ -196,7 +196,7 @@ std::string verdict_words(const compare::Verdict& v) {
       worst = &f;
   }
   if (worst != nullptr && std::abs(worst->predicted - worst->measured) > 0) {
-    out += fmt::format("; furthest off: {} ({} ms predicted, {} measured)", worst->name, short_ms(worst->predicted),
+    out += fmt::format("; largest error: {} ({} ms predicted, {} measured)", worst->name, short_ms(worst->predicted),
                        short_ms(worst->measured));
   }
   return out + ".";

@@ -188,9 +188,9 @@ std::vector<std::string> sentences(const JobComparison& c) {
                               instead_of(g.transfer)));
   }
   constexpr std::size_t kNamed = 4;
-  std::size_t said = 0;
+  std::size_t shown = 0;
   for (const CollectiveChange& one : c.collectives) {
-    if (!one.transfer.named || ++said > kNamed) continue;
+    if (!one.transfer.named || ++shown > kNamed) continue;
     out.push_back(fmt::format("Collective {} (ranks {}; {} before, {} after): {}.", name_of(one),
                               ranks::list_of(one.ranks), one.before_count, one.after_count, instead_of(one.transfer)));
   }
@@ -258,11 +258,11 @@ std::string to_json(const JobComparison& c) {
 }
 
 std::string to_markdown(const JobComparison& c, std::size_t top) {
-  const std::vector<std::string> said = sentences(c);
-  std::string out = fmt::format("### {}\n\n", markdown_cell(said.front()));
-  if (c.outcome) out += fmt::format("{} **{}**\n\n", outcome_sign(*c.outcome), markdown_cell(said.back()));
-  const std::size_t last = said.size() - (c.outcome ? 1 : 0);
-  for (std::size_t i = 1; i < last; ++i) out += fmt::format("- {}\n", markdown_cell(said[i]));
+  const std::vector<std::string> lines = sentences(c);
+  std::string out = fmt::format("### {}\n\n", markdown_cell(lines.front()));
+  if (c.outcome) out += fmt::format("{} **{}**\n\n", outcome_sign(*c.outcome), markdown_cell(lines.back()));
+  const std::size_t last = lines.size() - (c.outcome ? 1 : 0);
+  for (std::size_t i = 1; i < last; ++i) out += fmt::format("- {}\n", markdown_cell(lines[i]));
   out += "\n| rank | traced ms | after | own work % | waits ms | after |\n|---|--:|--:|--:|--:|--:|\n";
   for (std::size_t i = 0; i < std::min(c.ranks.size(), top); ++i) {
     const RankChange& r = c.ranks[i];

@@ -131,13 +131,13 @@ std::string to_json(const compare::Comparison& c) {
 }
 
 std::string to_markdown(const compare::Comparison& c, std::size_t top) {
-  const std::vector<std::string> said = sentences(c);
-  std::string out = fmt::format("### {}\n\n", markdown_cell(said.front()));
+  const std::vector<std::string> lines = sentences(c);
+  std::string out = fmt::format("### {}\n\n", markdown_cell(lines.front()));
   if (c.outcome) {
-    out += fmt::format("{} **{}**\n\n", outcome_sign(*c.outcome), markdown_cell(said.back()));
+    out += fmt::format("{} **{}**\n\n", outcome_sign(*c.outcome), markdown_cell(lines.back()));
   }
-  const std::size_t last = said.size() - (c.gate_pct ? 1 : 0);
-  for (std::size_t i = 1; i < last; ++i) out += fmt::format("- {}\n", markdown_cell(said[i]));
+  const std::size_t last = lines.size() - (c.gate_pct ? 1 : 0);
+  for (std::size_t i = 1; i < last; ++i) out += fmt::format("- {}\n", markdown_cell(lines[i]));
   out += "\n| | step ms | traced ms | GPU ms | CPU ms | peak | launches | waits |\n|---|--:|--:|--:|--:|--:|--:|--:|\n";
   for (const auto& [name, side] :
        {std::pair<const char*, const compare::Side*>("before", &c.before), {"after", &c.after}}) {

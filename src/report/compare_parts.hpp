@@ -1,5 +1,5 @@
 #pragma once
-// What the text, the JSON and the markdown of a comparison say the same way.
+// What the text, the JSON and the markdown of a comparison share.
 
 #include <string>
 #include <utility>

@@ -30,7 +30,7 @@ std::string memory_cell(const analysis::GpuPrediction& g) {
   return g.fits == false ? "does not fit" : fmt::format("{:.0f} %", share);
 }
 
-// What several devices have in common is said once.
+// What several devices have in common is printed once.
 std::vector<std::pair<std::string, std::string>> notes_of(const analysis::GpusReport& r) {
   std::vector<std::pair<std::string, std::vector<std::string>>> by_note;
   std::size_t answered = 0;
@@ -127,7 +127,7 @@ std::string to_text(const analysis::GpusReport& r, const TextStyle& style) {
     if (g.cpu_bound && g.prediction.declined.empty()) bound.push_back(g.device.name);
   }
   if (!bound.empty()) {
-    out += paragraph(fmt::format("not the GPU alone decides on {}: it is busy for less than nine tenths of the step",
+    out += paragraph(fmt::format("not limited by the GPU alone on {}: it is busy for less than nine tenths of the step",
                                  fmt::join(bound, ", ")),
                      style);
   }

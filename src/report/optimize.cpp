@@ -39,7 +39,7 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
   out += table.render(style);
   out += paragraph(fmt::format("{}: {}", name, describe(o.best)), style);
   if (o.memory_limit) out += fmt::format("  memory limit {}\n", gigabytes(o.memory_limit));
-  if (o.parts.empty() && searched) out += "\n  no change was found that pays\n";
+  if (o.parts.empty() && searched) out += "\n  no change was found that makes the step faster\n";
   if (!o.parts.empty()) {
     out += "\n";
     TextTable parts({{"part", Align::kLeft}, {"without it"}, {"gains"}, {"why", Align::kLeft, false, true}});
@@ -56,7 +56,7 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
   if (searched) {
     out += paragraph(
         fmt::format("{} strategies predicted; {}", o.evaluations,
-                    o.converged ? "stopped when no move gained any more" : "stopped when the budget was spent"),
+                    o.converged ? "stopped when no move gained anything" : "stopped when the budget was spent"),
         style);
   }
   out += trust_text({&o.prediction}, style);

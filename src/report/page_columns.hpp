@@ -1,5 +1,5 @@
 #pragma once
-// The columns of the timelines that travel in the page, while they are filled.
+// The columns of the page's timelines, while they are filled.
 
 #include <array>
 #include <cstdint>
@@ -85,7 +85,7 @@ struct Columns {
   }
 };
 
-/// What each task waits for alongside its lane: sources by target, as the page lists them.
+/// What each task waits for on other lanes: sources by target, as the page lists them.
 void add_dependencies(Columns& out, const graph::Graph& g);
 
 }  // namespace foretrace::report

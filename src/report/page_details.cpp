@@ -8,7 +8,7 @@ namespace foretrace::report {
 
 namespace {
 
-// An optimizer's operation takes hundreds of tensors: nobody reads them all.
+// An optimizer's operation takes hundreds of tensors: too many to read.
 constexpr std::size_t kTensors = 12;
 
 }  // namespace
@@ -26,17 +26,17 @@ std::string PageDetails::shapes_text(const trace::OpInputs& inputs) const {
   const std::vector<std::string> types =
       inputs.types.valid() ? trace::parse_strings(trace_.strings[inputs.types]) : std::vector<std::string>{};
   std::string out;
-  std::size_t said = 0, left = 0;
+  std::size_t shown = 0, left = 0;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     if (shapes[i].empty()) continue;  // a number, or nothing
-    if (said == kTensors) {
+    if (shown == kTensors) {
       ++left;
       continue;
     }
     // Of lists of tensors the types are those of the lists: there are fewer of them.
     const std::string type = types.size() == shapes.size() && !types[i].empty() ? types[i] + " " : "";
-    out += fmt::format("{}{}[{}]", said == 0 ? "" : ", ", type, fmt::join(shapes[i], ", "));
-    ++said;
+    out += fmt::format("{}{}[{}]", shown == 0 ? "" : ", ", type, fmt::join(shapes[i], ", "));
+    ++shown;
   }
   if (left > 0) out += fmt::format(" and {} more", left);
   return out;

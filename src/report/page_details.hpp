@@ -1,6 +1,6 @@
 #pragma once
-// What the page says of a task alongside names and times: the shapes its operation works on, and how the kernel was launched. Each
-// distinct text once; tasks hold places in the list, from one on (0: nothing is known).
+// What the page shows of a task in addition to names and times: the shapes its operation works on, and how the kernel was launched.
+// Each distinct text is stored once; tasks hold indices into the list, from 1 on (0: nothing is known).
 
 #include <string>
 #include <unordered_map>

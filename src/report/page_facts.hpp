@@ -1,6 +1,6 @@
 #pragma once
 // What only the page shows of a step: where each operation is under the roofline, memory over the step
-// with what its peak holds, and answers computed beforehand for its sliders.
+// with the composition of its peak, and precomputed answers for its sliders.
 
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/analysis/gpus.hpp"

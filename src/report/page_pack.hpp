@@ -11,9 +11,9 @@
 //   why     kind of dependency it waited for last
 //   cause   zigzag: distance to the task it waited for; 0: none
 //   event   zigzag distance to the event before: what ties a predicted task to a measured one
-// What is only looked at when a task is (the page reads these columns then):
+// Shown only when a task is selected (the page reads these columns then):
 //   shapes, launch   places in the list of details (0: none): what its operation works on, how the kernel was launched
-//   waits   how many tasks it waits for alongside its lane; for each of them, one behind the other:
+//   waits   how many tasks it waits for on other lanes; for each of them, in a row:
 //   waits_for   zigzag: distance to that task
 //   waits_why   kind of dependency
 

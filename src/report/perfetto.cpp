@@ -1,4 +1,4 @@
-// Chrome JSON for ui.perfetto.dev: process 'measured' alongside process 'simulated', one track per lane in both, on one clock
+// Chrome JSON for ui.perfetto.dev: processes 'measured' and 'simulated', one track per lane in both, on one clock
 // that starts with the step. The measured side keeps the categories of the profiler, so that the file is an ordinary
 // trace of that step; the simulated side has categories of its own and adds the critical path as a track.
 

@@ -62,7 +62,7 @@ std::string details(const PlanPrediction& p, const TextStyle& style) {
   if (p.tokens)
     first += fmt::format(", {} tokens in a step of the job", format_count(static_cast<std::uint64_t>(*p.tokens)));
   std::string out = "\n" + text_line(first, style, 2);
-  out += text_line(fmt::format("communication that nothing hides: inside layers {} ms, between stages {} ms, gradients "
+  out += text_line(fmt::format("exposed communication: inside layers {} ms, between stages {} ms, gradients "
                                "and parameters {} ms",
                                short_ms(p.exposed_groups), short_ms(p.exposed_stages), short_ms(p.exposed_gradients)),
                    style, 2);

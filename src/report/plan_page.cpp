@@ -67,7 +67,7 @@ std::size_t fastest(const PlanReport& r) {
 }
 
 std::string answer(const PlanReport& r) {
-  if (r.plans.empty()) return fmt::format("None of {} plans goes and fits.", r.tried);
+  if (r.plans.empty()) return fmt::format("None of {} plans is possible and fits.", r.tried);
   const PlanPrediction& p = r.plans[fastest(r)];
   std::string out = r.verb == "plan"     ? fmt::format("The best of {} plans for {} GPUs is ", r.tried, r.gpus)
                     : r.plans.size() > 1 ? fmt::format("The fastest of {} plans is ", r.plans.size())

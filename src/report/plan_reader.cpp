@@ -120,15 +120,15 @@ Result<std::vector<plan::PlanPrediction>> read_plans(std::string_view json) {
   simdjson::dom::parser parser;
   object root;
   if (parser.parse(simdjson::padded_string(json)).get(root) != simdjson::SUCCESS) {
-    return fail(ErrorCode::kUnreadable, "the answer of another process is no JSON object");
+    return fail(ErrorCode::kUnreadable, "the answer of another process is not a JSON object");
   }
   const Members members(root);
   std::optional<Error> error;
-  members.inside("error", [&](const Members& said) {
+  members.inside("error", [&](const Members& of_error) {
     error.emplace();
     error->code = ErrorCode::kUsage;
-    said("message", error->message);
-    said("hint", error->hint);
+    of_error("message", error->message);
+    of_error("hint", error->hint);
   });
   if (error) return tl::unexpected<Error>(std::move(*error));
   std::vector<plan::PlanPrediction> out;

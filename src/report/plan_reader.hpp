@@ -1,5 +1,5 @@
 #pragma once
-// Predictions of plans out of the JSON that plan.hpp writes: what another process answered.
+// Reads predictions of plans from the JSON that plan.hpp writes: answers of other processes.
 
 #include <string_view>
 #include <vector>

@@ -42,9 +42,10 @@ std::string now_text(const analysis::StepFigures& b) {
   return out;
 }
 
-std::vector<std::pair<std::string, std::string>> by_text(const std::vector<std::pair<std::string, std::string>>& said) {
+std::vector<std::pair<std::string, std::string>> by_text(
+    const std::vector<std::pair<std::string, std::string>>& named) {
   std::vector<std::pair<std::string, std::vector<std::string>>> names_of;
-  for (const auto& [name, text] : said) {
+  for (const auto& [name, text] : named) {
     auto at = std::find_if(names_of.begin(), names_of.end(), [&t = text](const auto& e) { return e.first == t; });
     if (at == names_of.end()) at = names_of.insert(at, {text, {}});
     if (std::find(at->second.begin(), at->second.end(), name) == at->second.end()) at->second.push_back(name);
@@ -200,11 +201,9 @@ std::string trust_text(const std::vector<const whatif::Prediction*>& predictions
     answered.emplace_back(p->whatif, "");
     const double gain = std::max(p->speedup, p->gain());
     if (p->bound.decided) {
-      out +=
-          paragraph(fmt::format("{}: the bound decided. The models predict less than the {} ms that the step takes at "
-                                "least ({})",
-                                p->whatif, short_ms(p->bound.step), p->bound.by),
-                    style);
+      out += paragraph(fmt::format("{}: limited by the bound. The models predict less than the minimum of {} ms ({})",
+                                   p->whatif, short_ms(p->bound.step), p->bound.by),
+                       style);
     }
     if (gain > kLargeGain) {
       out += paragraph(fmt::format("{}: {} is a large gain: {}", p->whatif, times(gain), support(*p)), style);

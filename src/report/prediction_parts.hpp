@@ -1,5 +1,5 @@
 #pragma once
-// What every report of predictions says the same way: the line on top, a time and its band, bytes, the baseline.
+// What all reports of predictions share: the first line, a time and its band, bytes, the baseline.
 
 #include <optional>
 #include <string>
@@ -27,8 +27,8 @@ std::string gigabytes(std::optional<std::int64_t> bytes);  ///< "5.96 GB", power
 /// "71.60 ms measured without the profiler (simulated 71.45 ms [70.94, 72.65])"
 std::string now_text(const analysis::StepFigures& baseline);
 
-/// (name, text) pairs turned round: each text once, with all names it is said of, "batch:x=2, batch:x=4".
-std::vector<std::pair<std::string, std::string>> by_text(const std::vector<std::pair<std::string, std::string>>& said);
+/// (name, text) pairs grouped by text: each text once, with all its names, "batch:x=2, batch:x=4".
+std::vector<std::pair<std::string, std::string>> by_text(const std::vector<std::pair<std::string, std::string>>& named);
 
 /// What does not apply, and why. Each reason once, with all names it holds for: "    amp, tf32: no GPU work …".
 std::string reasons_text(const std::vector<std::pair<std::string, std::string>>& declined, const TextStyle& style);

@@ -1,6 +1,6 @@
 // Chrome JSON of all ranks for ui.perfetto.dev. Every rank is two processes, as measured and as simulated; the job is one
-// more, with the groups' transfers and the critical path. A collective is drawn as a wait and a transfer, named by what its group is
-// there for: viewers colour slices by their names. A pipeline's ranks have a track that shows their bubble.
+// more, with the groups' transfers and the critical path. A collective is drawn as a wait and a transfer, named by the purpose of its
+// group: viewers colour slices by their names. A pipeline's ranks have a track that shows their bubble.
 
 #include <fmt/format.h>
 

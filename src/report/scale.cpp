@@ -42,9 +42,8 @@ std::string to_text(const analysis::ScaleReport& r, const TextStyle& style) {
                                  [&](const whatif::Prediction& p) { return r.other_than_exposed(p) > 0; });
     if (any) {
       out += paragraph(
-          "other: what else the step takes over one worker's. The slowest worker sets the pace; gradients or "
-          "parameters "
-          "are copied; kernels run slower while collectives share the GPU with them; the CPU starts the collectives.",
+          "other: the rest of the extra time over one worker's step: waiting for the slowest worker, copies of "
+          "gradients or parameters, kernels slowed by collectives on the same GPU, and CPU time to start collectives.",
           style);
     }
   }

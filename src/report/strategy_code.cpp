@@ -1,5 +1,5 @@
-// The strategy as a PyTorch module people import, and run to time it. Changes write their lines into places (WhatIf::write_code);
-// here the places are put in order, and what they call is added from pytorch/*.py. What writes none is left as a comment.
+// The strategy as a PyTorch module to import, or to run for timing. Changes write their lines into places (WhatIf::write_code);
+// here the places are put in order, and the functions they call are added from pytorch/*.py. A change without lines becomes a comment.
 
 #include <fmt/format.h>
 
@@ -141,7 +141,7 @@ class Script {
 
   [[nodiscard]] std::string arranged() const {
     return fmt::format(
-        "def arranged(inputs):\n    \"\"\"The inputs as the model wants them.\"\"\"\n    return {}\n\n\n",
+        "def arranged(inputs):\n    \"\"\"The inputs in the form that the model expects.\"\"\"\n    return {}\n\n\n",
         places_.inputs);
   }
 

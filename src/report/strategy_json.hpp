@@ -10,7 +10,7 @@ namespace foretrace::report {
 
 /// The members of a strategy, inside an object.
 void write_strategy(JsonWriter& json, const search::Strategy& strategy);
-/// A strategy and its prediction as the object `name`, and the list "parts" alongside it.
+/// A strategy and its prediction as the object `name`, and next to it the list "parts".
 void write_plan(JsonWriter& json, const search::Optimized& plan, std::string_view name);
 
 }  // namespace foretrace::report

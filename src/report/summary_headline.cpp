@@ -1,4 +1,4 @@
-// The first lines of a summary: the step without the profiler, what limits it, how fast it is, and what the profiler made of it.
+// The first lines of a summary: the step without the profiler, what limits it, how fast it is, and its length with the profiler.
 
 #include <fmt/format.h>
 

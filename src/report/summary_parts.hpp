@@ -1,5 +1,5 @@
 #pragma once
-// The parts of a summary as they are said.
+// The parts of a summary as text.
 
 #include "foretrace/analysis/summary.hpp"
 #include "foretrace/report/report.hpp"

@@ -1,4 +1,4 @@
-// One row per task, for spreadsheets and data frames: CSV, and the same table as Parquet where somebody offers to pack it.
+// One row per task, for spreadsheets and data frames: CSV, and the same table as Parquet where ExportOptions::pack_table is given.
 
 #include <fmt/format.h>
 

@@ -58,7 +58,7 @@ std::size_t TextTable::total(const Layout& layout) const {
   return sum;
 }
 
-// Column by column from the widest, so that a name that is short anyway stays whole alongside a long one.
+// Column by column from the widest, so that a short name stays whole next to a long one.
 void TextTable::shrink(Layout& layout, std::size_t width, std::size_t least, bool sentences) const {
   for (std::size_t all = total(layout); all > width; --all) {
     std::size_t widest = columns_.size();

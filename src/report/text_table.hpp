@@ -1,6 +1,6 @@
 #pragma once
 // Tables for a terminal: columns as wide as their widest cell, numbers to the right. A table that is too wide for the terminal
-// gives way in this order:
+// is narrowed in this order:
 //   1. long names lose their middle and sentences wrap, the widest column first, down to kReadable columns
 //   2. bars are left out
 //   3. columns with a `drop` number are left out, 1 first; a line under the table names them
@@ -34,7 +34,7 @@ struct TableColumn {
   std::string header;
   Align align = Align::kRight;
   bool shrink = false;   ///< may be shortened in the middle
-  bool wrap = false;     ///< gives way as `shrink` does, and goes on in further lines instead: sentences
+  bool wrap = false;     ///< narrowed as with `shrink`, but wrapped to further lines: sentences
   std::size_t drop = 0;  ///< 0: always shown; else its turn to be left out where the terminal is narrow
 };
 

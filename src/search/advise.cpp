@@ -16,11 +16,11 @@ using whatif::Use;
 
 namespace {
 
-// Of large steps fewer strategies are predicted, so that the answer takes seconds: tasks simulated in all of them, and the
-// fewest tried anyway. A bound in tasks gives every machine the same answer.
-constexpr std::size_t kTasks = 10'000'000;
-constexpr std::size_t kFewest = 60;
-constexpr std::size_t kMost = 700;
+// Fewer strategies are predicted for large steps, so that the answer takes seconds. The bound is the number of tasks simulated for all
+// strategies together, which gives the same answer on every machine; a minimum is tried in any case.
+constexpr std::size_t kSimulatedTasks = 10'000'000;
+constexpr std::size_t kMinStrategies = 60;
+constexpr std::size_t kMaxStrategies = 700;
 
 class Adviser {
  public:
@@ -93,15 +93,15 @@ class Adviser {
 
   [[nodiscard]] OptimizeOptions search_options() const {
     OptimizeOptions o;
-    // Without memory events nobody can say what fits.
+    // Without memory events it is unknown what fits.
     if (model_.memory) o.memory_limit = options_.memory_limit;
     o.evaluations = evaluations_of_advice(model_);
     o.least_gain = options_.least_gain;
     o.threads = options_.threads;
     if (options_.progress) {
-      const Progress& said = options_.progress;
-      o.progress = [said, before = tried_](const SearchProgress& p) {
-        said("trying changes", before + p.evaluations, 0, "predictions");
+      const Progress& report = options_.progress;
+      o.progress = [report, before = tried_](const SearchProgress& p) {
+        report("trying changes", before + p.evaluations, 0, "predictions");
       };
     }
     return o;
@@ -118,7 +118,7 @@ class Adviser {
     }
     if (o.start.empty()) return std::nullopt;
     for (const std::string& use : best.whatifs) o.only.emplace_back(name_of(use));
-    for (const whatif::WhatIf* w : whatif::that_change(whatif::Changes::kBatch)) o.only.push_back(w->name);
+    for (const whatif::WhatIf* w : whatif::whatifs_that_change(whatif::Changes::kBatch)) o.only.push_back(w->name);
     o.evaluations /= 2;  // it begins with what was found
     for (const whatif::WhatIf* w : whatif::all_whatifs()) {
       if (w->stage == whatif::Stage::kMemory || w->changes == whatif::Changes::kAccumulation) o.only.push_back(w->name);
@@ -143,7 +143,7 @@ class Adviser {
 }  // namespace
 
 std::size_t evaluations_of_advice(const whatif::Model& model) {
-  return std::clamp(kTasks / std::max<std::size_t>(1, model.graph.size()), kFewest, kMost);
+  return std::clamp(kSimulatedTasks / std::max<std::size_t>(1, model.graph.size()), kMinStrategies, kMaxStrategies);
 }
 
 Advised advise(const analysis::Baseline& base, const AdviseOptions& options) { return Adviser(base, options).run(); }

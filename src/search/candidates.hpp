@@ -1,5 +1,5 @@
 #pragma once
-// What is worth trying unasked: the moves of the search and `advise` take it from here.
+// Changes worth trying by default: used by the moves of the search and by `advise`.
 
 #include <vector>
 

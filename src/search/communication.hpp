@@ -1,5 +1,5 @@
 #pragma once
-// The communicating part of a strategy: from names to models, and the best buckets for a step.
+// The communication of a strategy: models from names, and the best buckets for a step.
 
 #include <memory>
 

@@ -59,7 +59,7 @@ Evaluator::Applied Evaluator::apply(const whatif::SharedModel& before, const Use
   return out;
 }
 
-// The first thread that needs a beginning computes it; the others wait for that one. Whoever computes waits for nobody, so no
+// The first thread that needs a beginning computes it; the others wait for that one. A computing thread never waits, so no
 // two threads can wait for each other.
 Evaluator::Applied Evaluator::shared(const std::string& beginning, const std::function<Applied()>& compute) {
   std::unique_lock lock(mutex_);

@@ -1,7 +1,7 @@
 #pragma once
-// Predictions of many strategies of one step. The strategies of a search begin alike ("amp + compile + …"), so the model behind
-// every beginning is kept and shared: each change is applied once for all strategies that continue from there. The answers are
-// those of one prediction after another, on any number of threads.
+// Predictions of many strategies of one step. The strategies of a search share prefixes ("amp + compile + …"), so the model of
+// every prefix is kept and shared: each change is applied once for all strategies that continue from there. The answers equal
+// those of separate predictions, on any number of threads.
 //
 //   Evaluator evaluator(base, threads, limit);
 //   std::vector<whatif::Prediction> p = evaluator.predict({{amp, Detail::kStepOnly}, {amp_compile, Detail::kFull}});

@@ -1,5 +1,5 @@
 #pragma once
-// What each part of a strategy is for: the step without it, and the part of the critical path it shortens.
+// What each part of a strategy contributes: the step without it, and the part of the critical path it shortens.
 
 #include "search/evaluate.hpp"
 

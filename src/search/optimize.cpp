@@ -26,7 +26,7 @@ std::string without_name(std::string_view why, std::string_view name) {
   return std::string(why);
 }
 
-// Rounds without a better strategy before the search ends: a change may pay only alongside a second one.
+// Rounds without a better strategy before the search ends: a change may pay off only together with a second one.
 constexpr int kIdleRounds = 2;
 
 struct State {
@@ -53,7 +53,7 @@ class Optimizer {
       return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork), "`foretrace doctor` says what the trace holds");
     }
     if (o_.memory_limit && !model_.memory) {
-      return fail(ErrorCode::kDeclined, "the trace has no memory events: nobody can say what fits",
+      return fail(ErrorCode::kDeclined, "the trace has no memory events, so it is unknown what fits",
                   "record with profile_memory=True");
     }
     Optimized out;
@@ -125,7 +125,7 @@ class Optimizer {
     return o_.evaluate ? o_.evaluate(strategies) : evaluator_.evaluate(strategies);
   }
 
-  // With a limit that was asked for, what nobody can measure does not fit.
+  // With a limit given by the user, a strategy of unknown memory does not fit.
   [[nodiscard]] bool fits(const Evaluation& e) const {
     if (!limit_) return true;
     return e.taken_bytes() ? *e.taken_bytes() <= *limit_ : !o_.memory_limit;
@@ -251,7 +251,7 @@ class Optimizer {
     return o_.only.empty() || std::find(o_.only.begin(), o_.only.end(), whatif) != o_.only.end();
   }
 
-  // A change that is declined alone is declined alongside others: what it needs is in the trace or is not.
+  // A change that is declined alone is declined together with others: what it needs is in the trace or is not.
   [[nodiscard]] bool hopeless(const Strategy& s) const {
     return std::any_of(s.whatifs.begin(), s.whatifs.end(), [&](const std::string& t) {
       return !allowed(name_of(t)) || declined_.find(t) != declined_.end();
@@ -261,7 +261,7 @@ class Optimizer {
   // A model compiled as one hands over all its gradients at the end of the backward pass, unless DistributedDataParallel cuts
   // it at buckets of its own. A plan of other buckets is for blocks that are compiled one by one, and so it is written.
   [[nodiscard]] Strategy compiled_by_blocks(Strategy strategy) const {
-    const std::string& compile = whatif::the_one_that_changes(whatif::Changes::kCompilation).name;
+    const std::string& compile = whatif::first_whatif_that_changes(whatif::Changes::kCompilation).name;
     std::string blocks;
     for (const whatif::BlockOfLayers& b : whatif::repeated_blocks(model_.graph))
       blocks += (blocks.empty() ? "" : "|") + b.name;
@@ -294,7 +294,7 @@ class Optimizer {
     if (e.ok() && pays(best_.evaluation, e)) best_ = {candidate, e};
   }
 
-  // Takes out what does not pay its way.
+  // Removes changes that gain too little.
   void simplify() {
     while (best_.strategy.whatifs.size() > 1 && evaluated_ + best_.strategy.whatifs.size() <= o_.evaluations) {
       std::vector<Strategy> fewer;

@@ -1,4 +1,4 @@
-// Simulated annealing: shares nothing with the guided search but the meaning of a plan, and simulates in full.
+// Simulated annealing: independent of the guided search except for what a plan means, and with full simulations.
 
 #include <algorithm>
 #include <cmath>

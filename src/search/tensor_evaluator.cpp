@@ -104,7 +104,7 @@ void TensorEvaluator::look_at(const TensorPlan* plan) {
 
 Ns TensorEvaluator::start(std::uint32_t task) const { return simulation_.start(task); }
 Ns TensorEvaluator::end(std::uint32_t task) const { return simulation_.end(task); }
-Ns TensorEvaluator::ready(std::uint32_t task) const { return simulation_.ready_beside_lane(task); }
+Ns TensorEvaluator::ready(std::uint32_t task) const { return simulation_.ready_without_lane(task); }
 std::uint32_t TensorEvaluator::cause(std::uint32_t task) const { return simulation_.cause(task); }
 
 }  // namespace foretrace::search

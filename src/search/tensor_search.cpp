@@ -1,4 +1,4 @@
-// The guided search: moves along the critical path until none gains, then from a shaken plan again.
+// The guided search: moves along the critical path until none gains, then again from a perturbed plan.
 
 #include <algorithm>
 #include <random>

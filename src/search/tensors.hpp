@@ -8,11 +8,11 @@
 //   const TensorProblem& p = problem;
 //   TensorResult r = search_tensors(p, start, {});        r.plan;  r.step;  r.evaluations;
 //
-// How it moves is guided by the critical path (dPRO, Algorithm 1). On its computing part, two neighbours p, p' are fused where
+// Moves are guided by the critical path (dPRO, Algorithm 1). On its computing part, two neighbours p, p' are fused where
 // the reduction of p's gradient hides in what the fusion saves:      T1: q <= p + p' - fused(p, p')
 // on its communicating part two reductions are joined where the earlier one would end late enough:
 //                                                                    T2: end(q) > end(p') + sync(both) - sync(q')
-// and whoever fuses one fuses the partner too (T3). Each move is simulated before it is kept.
+// and a move on one is made on its partner too (T3). Each move is simulated before it is kept.
 //
 // Coarsened: gradients of one operation (weight and bias) are one. Symmetric: what is decided for one of several equal blocks
 // is decided for all. Both make the search smaller; incremental simulation makes each evaluation cheaper.

@@ -1,5 +1,5 @@
 #pragma once
-// What the engines share: how a reason holds a task back, and the length of the step once every task has its times.
+// What the engines share: how a dependency delays a task, and the length of the step once all tasks have times.
 
 #include "foretrace/simulate/simulate.hpp"
 

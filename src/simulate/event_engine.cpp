@@ -1,4 +1,4 @@
-// The engine for what depends on the moment: which task a lane chooses, and how fast tasks run alongside each other. Speeds
+// The engine for what depends on the state at a time: which task a lane chooses, and how fast concurrent tasks run. Speeds
 // change when a collective or the first computation begins or ends, so events are processed in the order of time and the
 // ends of running tasks move.
 
@@ -143,9 +143,9 @@ class EventEngine {
   [[nodiscard]] double speed_of(std::uint32_t t) const {
     double speed = 1;
     if (communicates(t)) {
-      if (computing_ > 0 && !c_.beside_computation.empty()) speed *= c_.beside_computation[t];
-    } else if (communicating_ > 0 && !c_.beside_communication.empty()) {
-      speed *= c_.beside_communication[t];
+      if (computing_ > 0 && !c_.speed_in_computation.empty()) speed *= c_.speed_in_computation[t];
+    } else if (communicating_ > 0 && !c_.speed_in_communication.empty()) {
+      speed *= c_.speed_in_communication[t];
     }
     if (link_of(t) != kNone) speed /= std::max(1u, flows_[link_of(t)]);
     return std::max(speed, 1e-6);
@@ -256,8 +256,8 @@ Contention repeat(const Contention& contention, const Graph& graph, std::uint32_
         to.insert(to.end(), from.begin() + lane.begin, from.begin() + lane.end);
     }
   };
-  column(contention.beside_communication, out.beside_communication);
-  column(contention.beside_computation, out.beside_computation);
+  column(contention.speed_in_communication, out.speed_in_communication);
+  column(contention.speed_in_computation, out.speed_in_computation);
   column(contention.link, out.link);
   return out;
 }

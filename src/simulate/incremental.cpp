@@ -1,6 +1,6 @@
 // The walk over chunks. What a chunk's summary must say for its tasks to move with their lanes:
-//   - no reason may come to hold a task back further: shift(source) <= shift(lane) + room;
-//   - each task keeps a reason that holds it exactly: its lane predecessor, or one whose source has moved just as far.
+//   - no dependency may start to delay a task more: shift(source) <= shift(lane) + room;
+//   - each task keeps a binding dependency: its lane predecessor, or one whose source has moved by the same amount.
 
 #include "simulate/incremental.hpp"
 
@@ -157,7 +157,7 @@ void Incremental::summarise() {
   }
 }
 
-Ns Incremental::ready_beside_lane(std::uint32_t t) const {
+Ns Incremental::ready_without_lane(std::uint32_t t) const {
   Ns ready = 0;
   for (std::uint32_t k = reason_begin_[t]; k < reason_begin_[t + 1]; ++k) {
     const Reason& r = reasons_[k];

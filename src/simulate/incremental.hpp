@@ -1,5 +1,5 @@
 #pragma once
-// Incremental simulation: what a few changed costs or distances do to a timeline that is known already.
+// Incremental simulation: the effect of a few changed costs or lags on a known timeline.
 //
 //   Incremental now = *Incremental::make(graph);                   // one full simulation
 //   Ns step = now.what_if({{Change::kCost, kernel, 12'000}});      // the step after the change; the base stays
@@ -7,11 +7,11 @@
 //   now.accept();                                                  // the changed step becomes the base
 //
 // The answer equals that of simulate() to the nanosecond. It is found faster because most tasks move by the same amount as
-// the task in front of them. Tasks are put into one order in which every reason comes first, near to the order of their
-// times, and that order is cut into chunks. The walk begins at the first chunk with a change. A chunk in which every task
+// the task in front of them. Tasks are put into a topological order close to the order of their times, and that order
+// is cut into chunks. The walk begins at the first chunk with a change. A chunk in which every task
 // moves with its lane is recognised from a summary (how much room each lane has towards each other lane, and which lanes it
 // follows) without looking at its tasks; the others are simulated task by task. The walk ends where all lanes have moved by
-// one constant and nothing behind reaches back further than that.
+// one constant and no later task depends on anything before that.
 //
 // Shifts are kept as pieces: "from task id on, this lane is d later", so that what moved by a constant costs nothing.
 // Lanes run in their order: a graph with lanes by priority is refused, since there a later end can let another task go first
@@ -58,8 +58,8 @@ class Incremental {
   [[nodiscard]] Ns start(std::uint32_t task) const { return start_[task] + shift(task); }
   [[nodiscard]] Ns end(std::uint32_t task) const { return start(task) + cost_of(task); }
   [[nodiscard]] Ns cost_of(std::uint32_t task) const { return cost_[task]; }
-  /// When everything but the task in front of it on its lane lets a task go.
-  [[nodiscard]] Ns ready_beside_lane(std::uint32_t task) const;
+  /// When a task could start if it did not have to wait for the task before it on its lane.
+  [[nodiscard]] Ns ready_without_lane(std::uint32_t task) const;
   /// A task that holds this one back exactly; kNone: the step's begin. Of several, the lane's comes last.
   [[nodiscard]] std::uint32_t cause(std::uint32_t task) const;
 

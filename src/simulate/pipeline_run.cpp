@@ -70,26 +70,26 @@ class Run {
   // When what an action needs is there; nothing while it is not known yet.
   [[nodiscard]] std::optional<Ns> arrival(const PipelineAction& a, std::uint32_t stage) const {
     Ns from = 0;
-    Ns way = 0;
+    Ns transfer = 0;
     if (a.kind == ActionKind::kForward) {
       if (stage == 0) return 0;
       from = forward_[cell(a, stage - 1)];
-      way = costs_.transfer[stage - 1];
+      transfer = costs_.transfer[stage - 1];
     } else if (a.kind != ActionKind::kBackwardWeight) {
       if (stage + 1 == stages_) return forward_[cell(a, stage)] == kNotYet ? std::nullopt : std::optional<Ns>(0);
       from = backward_[cell(a, stage + 1)];
-      way = costs_.transfer[stage];
+      transfer = costs_.transfer[stage];
     }
-    return from == kNotYet ? std::nullopt : std::optional<Ns>(from + way);
+    return from == kNotYet ? std::nullopt : std::optional<Ns>(from + transfer);
   }
 
-  // The next action of a rank, with the one beside it.
+  // The next action of a rank, with the one that overlaps it.
   bool advance(std::uint32_t rank) {
     const auto& actions = schedule_.ranks[rank];
     const std::size_t first = out_.start[rank].size();
     if (first >= actions.size()) return false;
     std::size_t last = first + 1;
-    while (last < actions.size() && actions[last].beside_previous) ++last;
+    while (last < actions.size() && actions[last].overlaps_previous) ++last;
     State& s = state_[rank];
     Ns start = std::max(s.gpu_free, s.cpu_free);
     Cost cost;

@@ -3,7 +3,7 @@
 //
 //   PipelineRun run = run_pipeline(schedule, costs);     run.end;  run.start[rank][action];  run.busy[rank]
 //
-// A rank does its actions in order, each once what it needs has arrived. Its CPU launches them in the same order without
+// A rank runs its actions in order, each as soon as its input has arrived. Its CPU launches them in the same order without
 // waiting for the GPU, so an action ends no earlier than the CPU has launched it.
 
 #include <vector>
@@ -29,7 +29,7 @@ struct PipelineCosts {
   std::vector<StageCost> stages;  ///< by stage
   std::vector<Ns> transfer;       ///< from stage i to i + 1, and back: one entry fewer than stages
   bool sender_waits = false;      ///< a rank does nothing else while it sends
-  Ns saved_by_pairing = 0;        ///< of a forward beside a backward: what each hides of the other
+  Ns saved_by_pairing = 0;        ///< time that an overlapping pair of forward and backward saves
 };
 
 struct PipelineRun {

@@ -95,7 +95,7 @@ class DualPipe {
       forward(kFar);
     }
     for (std::uint32_t i = 0; i < half_ + from_end + 1 - s.ranks; ++i) {
-      // The two innermost ranks cannot pair the first: its backward waits for the forward beside it.
+      // The two innermost ranks cannot pair the first: its backward waits for the forward it would overlap.
       pair(kNear, kFar, i > 0 || inner > 0);
       pair(kFar, kNear, true);
     }
@@ -127,18 +127,18 @@ class DualPipe {
   [[nodiscard]] std::uint32_t chunk(Side side) const {
     return static_cast<std::uint32_t>((side == kFar) != second_half_);
   }
-  void add(ActionKind kind, Side side, std::uint32_t number, bool beside = false) {
-    out_.push_back({kind, chunk(side) * half_ + number, chunk(side), beside});
+  void add(ActionKind kind, Side side, std::uint32_t number, bool overlaps = false) {
+    out_.push_back({kind, chunk(side) * half_ + number, chunk(side), overlaps});
   }
   void forward(Side side) { add(ActionKind::kForward, side, forwards_[side]++); }
-  void backward(Side side, bool apart, bool beside = false) {
-    add(apart ? ActionKind::kBackwardInput : ActionKind::kBackward, side, backwards_[side], beside);
+  void backward(Side side, bool apart, bool overlaps = false) {
+    add(apart ? ActionKind::kBackwardInput : ActionKind::kBackward, side, backwards_[side], overlaps);
     if (apart) weights_.push_back(out_.back());
     ++backwards_[side];
   }
-  void pair(Side forward_side, Side backward_side, bool beside) {
+  void pair(Side forward_side, Side backward_side, bool overlaps) {
     forward(forward_side);
-    backward(backward_side, false, beside);
+    backward(backward_side, false, overlaps);
   }
   void weight() {
     out_.push_back(weights_.front());
@@ -230,7 +230,7 @@ Result<PipelineSchedule> make_pipeline_schedule(const PipelineShape& asked) {
 std::string to_text(const std::vector<PipelineAction>& actions) {
   std::string out;
   for (const PipelineAction& a : actions) {
-    if (!out.empty()) out += a.beside_previous ? '+' : ' ';
+    if (!out.empty()) out += a.overlaps_previous ? '+' : ' ';
     out += "FBIW"[static_cast<std::size_t>(a.kind)];
     out += fmt::format("{}", a.microbatch);
     if (a.chunk > 0) out += fmt::format(".{}", a.chunk);

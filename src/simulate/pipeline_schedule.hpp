@@ -24,7 +24,7 @@ enum class ScheduleKind : std::uint8_t {
   kOneForwardOneBackward,  ///< alternating as soon as the first backward can run
   kInterleaved,            ///< the same with several stages per rank
   kZeroBubble,             ///< ZB1P: gradients of weights apart from those of inputs, moved into the bubble
-  kDualPipe,               ///< micro-batches from both ends, forward beside backward
+  kDualPipe,               ///< micro-batches from both ends; a forward overlaps a backward
 };
 /// "gpipe", "1f1b", "interleaved", "zb1p", "dualpipe"
 std::string_view name_of(ScheduleKind kind);
@@ -41,7 +41,7 @@ struct PipelineAction {
   ActionKind kind = ActionKind::kForward;
   std::uint32_t microbatch = 0;
   std::uint32_t chunk = 0;
-  bool beside_previous = false;  ///< runs at the same time as the action before it (DualPipe's pairs)
+  bool overlaps_previous = false;  ///< runs at the same time as the action before it (DualPipe's pairs)
   bool operator==(const PipelineAction&) const = default;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// One graph in steady state under many costs: what does not depend on them is made once.
+// One graph in steady state under many costs: what does not depend on them is computed once.
 //
 //   SteadyRuns runs(graph);
 //   runs.run({}).timeline.step;      // as it is

@@ -1,6 +1,6 @@
 #pragma once
-// Which work moves data between GPUs, by name. The names of all libraries are in src/trace/names/communication.csv; nothing
-// else tests for them.
+// Which work moves data between GPUs, by name. The names of all libraries are in src/trace/names/communication.csv; no other code
+// tests for them.
 //
 //   is_communication_kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(…)")   -> true
 //   is_communication_range("c10d::allreduce_")                             -> true

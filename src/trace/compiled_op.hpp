@@ -1,7 +1,7 @@
 #pragma once
-// What a compiler says of a kernel it made or called: the operation of its program, the layer and phase that operation came
-// from, and its sizes. Importers write it into the kernel's arguments (`compiled_op_json`); where it is, nothing has to be
-// concluded from what ran on the CPU, which for a compiled program is one call for hundreds of kernels.
+// What a compiler records about a kernel it generated or called: the operation of its program, the layer and phase that operation came
+// from, and its sizes. Importers write it into the kernel's arguments (`compiled_op_json`); where it is present,
+// nothing has to be inferred from the CPU, which in a compiled program makes one call for hundreds of kernels.
 
 #include <array>
 #include <cstdint>
@@ -38,7 +38,7 @@ struct CompiledOp {
 
 /// The members of a JSON object, with a comma in front, for an argument tuple.
 std::string compiled_op_json(const CompiledOp& op);
-/// What an event's arguments say; nothing where no compiler said anything.
+/// Read from an event's arguments; nothing where no compiler wrote any.
 std::optional<CompiledOp> compiled_op(const Trace& trace, ArgsId args);
 
 }  // namespace foretrace::trace

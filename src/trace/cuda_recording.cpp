@@ -8,8 +8,8 @@ void note_dropped_records(Trace& trace) {
   const std::string_view raw = trace.metadata_value(kCudaRecordingKey);
   if (raw.empty()) return;
   simdjson::dom::parser parser;
-  simdjson::dom::element said;
-  if (parser.parse(raw.data(), raw.size()).get(said) != simdjson::SUCCESS) return;
+  simdjson::dom::element recording;
+  if (parser.parse(raw.data(), raw.size()).get(recording) != simdjson::SUCCESS) return;
   struct Reason {
     const char* key;
     std::string_view name, meaning;
@@ -20,7 +20,7 @@ void note_dropped_records(Trace& trace) {
       {"untimed", "untimed", "records whose time CUPTI could not tell: work is missing in between"}};
   for (const Reason& reason : kReasons) {
     std::uint64_t count = 0;
-    if (said[reason.key].get(count) != simdjson::SUCCESS || count == 0) continue;
+    if (recording[reason.key].get(count) != simdjson::SUCCESS || count == 0) continue;
     trace.diagnostics.add(reason.name, Severity::kInfo, reason.meaning, {}, -1, count);
   }
 }

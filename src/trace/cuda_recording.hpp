@@ -1,5 +1,5 @@
 #pragma once
-// What the library that records CUDA programs (inject/) says of its own recording, in the metadata of the file it writes.
+// What the library that records CUDA programs (inject/) reports about its recording, in the metadata of the file.
 
 #include <string_view>
 

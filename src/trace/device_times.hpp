@@ -1,5 +1,5 @@
 #pragma once
-// Three times that tell what the device does by itself from waiting for something. The search for steps and the rules of the graph rest on
+// Three times that separate the device's own delays from waiting. The search for steps and the rules of the graph rest on
 // them (tools/threshold_list.py).
 
 #include "foretrace/base/types.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// The columns of a trace's events as a list, for whoever does the same with each of them.
+// The columns of a trace's events as a list, for code that treats all of them alike.
 
 #include "foretrace/trace/trace.hpp"
 

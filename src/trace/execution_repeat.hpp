@@ -1,5 +1,5 @@
 #pragma once
-// An execution trace of one step, said of the others too.
+// Applies an execution trace of one step to the other steps.
 
 #include <cstdint>
 #include <map>

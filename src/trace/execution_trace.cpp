@@ -120,7 +120,7 @@ void append_row(std::string& out, std::uint32_t event, const std::vector<TensorU
 }
 
 // "out.json.gz" -> "out.et.json.gz", "out.et.json".
-std::string beside(const std::string& path) {
+std::string execution_trace_of(const std::string& path) {
   for (const std::string_view suffix : {".pt.trace.json.gz", ".pt.trace.json", ".json.gz", ".json"}) {
     if (!path.ends_with(suffix)) continue;
     const std::string stem = path.substr(0, path.size() - suffix.size());
@@ -181,7 +181,7 @@ std::int64_t add_tensors(Trace& trace, std::string_view execution_trace) {
 }
 
 void attach_execution_trace(Trace& trace) {
-  const std::string path = beside(trace.path);
+  const std::string path = execution_trace_of(trace.path);
   if (path.empty()) return;
   const Result<std::string> text = read_file(path);
   const std::int64_t known = text ? add_tensors(trace, *text) : -1;

@@ -1,8 +1,8 @@
 #pragma once
-// PyTorch's execution trace, alongside the profiler's: "out.et.json.gz" alongside "out.json.gz". It names the tensors every operation takes
-// and gives, which the profiler's does not; both number operations alike (the record function id).
+// PyTorch's execution trace, recorded with the profiler's: "out.et.json.gz" next to "out.json.gz". It identifies the tensors that every
+// operation reads and writes, which the profiler's does not; both number operations alike (the record function id).
 //
-// What it says is kept in the trace's metadata, under kTensorsKey, so that it goes wherever the trace goes.
+// The tensors are stored in the trace's metadata, under kTensorsKey, so that they stay with the trace.
 //
 //   attach_execution_trace(trace);                       // as load does
 //   const TensorIdentities tensors(trace);
@@ -47,7 +47,7 @@ class TensorIdentities {
   std::unordered_map<std::uint32_t, Operation> operations_;
 };
 
-/// Reads the execution trace that is alongside the trace's file, if there is one. One that cannot be used is counted among the trace's
+/// Reads the execution trace next to the trace's file, if there is one. One that cannot be used is counted among the trace's
 /// problems, as is one of another run: without it everything works as it does without one.
 void attach_execution_trace(Trace& trace);
 

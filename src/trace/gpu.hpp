@@ -1,5 +1,5 @@
 #pragma once
-// Which GPU a trace speaks of. Profilers number GPUs differently: CUPTI by device, as in deviceProperties; ROCm's tracers by
+// Which GPU a trace was recorded on. Profilers number GPUs differently: CUPTI by device, as in deviceProperties; ROCm's tracers by
 // agent of the machine, where CPUs count too, so that the only GPU may be number 9.
 
 #include <cstdint>

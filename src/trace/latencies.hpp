@@ -1,6 +1,6 @@
 #pragma once
-// Fixed latencies: what the GPU and its driver take alongside any work. Used where a trace has too few of its own. Measured in traces
-// by tools/fit_latencies.py, which writes latencies/<device>.csv with how many samples each figure rests on and how far they spread.
+// Fixed latencies of the GPU and its driver, on top of any work. Used where a trace has too few samples of its own. Measured in traces
+// by tools/fit_latencies.py, which writes latencies/<device>.csv with the number of samples and the spread of each figure.
 
 #include <string_view>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What kind of program a trace is of, and on what machine it ran, where a file format serves several.
+// Which kind of program a trace shows, and on which machine it ran, for formats that serve several.
 
 #include <string_view>
 

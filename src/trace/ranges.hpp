@@ -1,5 +1,5 @@
 #pragma once
-// What ranges and operations on the CPU say by their names, whatever schema wrote them: steps, loading of data, autograd's
+// What the names of CPU ranges and operations mean, in every schema: steps, loading of data, autograd's
 // nodes.
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Steps nobody marked, in programs that do more than steps: a solver prepares its fields, repeats its time step, and writes its
-// results. A name that returns once in every step marks where one begins. What comes before the first step and behind the last is no
-// step, and a step may hold a kernel more or less than the others.
+// Unmarked steps, in programs that do more than steps: a solver prepares its fields, repeats its time step, and writes its
+// results. A name that occurs once in every step marks where one begins. What comes before the first step and after the last is not
+// a step, and a step may hold a kernel more or less than the others.
 
 #include <algorithm>
 #include <map>

@@ -1,6 +1,6 @@
 // A range alone in its file, as serving engines write them: one batch, cut out of a longer recording. It runs from its first
 // own task to the end of the GPU work it launched. The file lacks what the GPU did before, so that the batch may have
-// waited for work nobody sees; that time is no part of it.
+// waited for work that is not in the trace; that time is not part of it.
 
 #include <algorithm>
 #include <map>

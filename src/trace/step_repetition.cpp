@@ -1,6 +1,6 @@
-// Steps nobody marked: a sequence of kernels that repeats. A period counts only when it leaves nothing over, from the first
-// kernel to the last: equal layers between an embedding and a head leave both, and so are no steps. Of several lengths
-// that leave nothing over, the others are multiples of the one taken.
+// Unmarked steps: a sequence of kernels that repeats. A period counts only when it covers all kernels from the first
+// to the last: equal layers between an embedding and a head do not, and so are not steps. Of several such lengths, the
+// shortest is taken.
 
 #include <algorithm>
 #include <unordered_map>

@@ -300,10 +300,10 @@ Steps find_steps(const Trace& trace) {
     if (Result<Steps> picked = steps_by(trace, trace.steps_by)) return std::move(*picked);
   }
   if (Steps marked = MarkedSteps(trace).run(); !marked.steps.empty()) return marked;
-  using Finder = std::vector<Step> (*)(const Trace&);
-  constexpr std::pair<StepSource, Finder> kWays[] = {{StepSource::kRepetition, repeated_steps},
-                                                     {StepSource::kWholeTrace, whole_trace}};
-  for (const auto& [source, find] : kWays) {
+  using FindSteps = std::vector<Step> (*)(const Trace&);
+  constexpr std::pair<StepSource, FindSteps> kMethods[] = {{StepSource::kRepetition, repeated_steps},
+                                                           {StepSource::kWholeTrace, whole_trace}};
+  for (const auto& [source, find] : kMethods) {
     std::vector<Step> steps = find(trace);
     if (!steps.empty()) return {source, std::move(steps), {}};
   }

@@ -1,5 +1,5 @@
 #pragma once
-// How large a tensor is, and which sizes cannot be: what a file states is not to be believed blindly.
+// The size of a tensor, and which sizes are impossible: files may be damaged.
 
 #include <cstdint>
 #include <vector>

@@ -79,9 +79,9 @@ ConvPlaces places_of(Form form, std::string_view name) {
 // The output's spatial sizes, one by one.
 Shape output_sizes(const Shape& in, const Shape& kernel, const OpView& op, const ConvPlaces& at, bool transposed) {
   const auto value = [&](std::size_t place, std::size_t dim, std::int64_t otherwise) {
-    constexpr std::int64_t kMost = 1 << 20;  // no real one is larger, and products of them fit
+    constexpr std::int64_t kLargestValue = 1 << 20;  // no real one is larger, and products of them fit
     const Shape all = op.integers(place);
-    return all.empty() ? otherwise : std::clamp(all[std::min(dim, all.size() - 1)], -kMost, kMost);
+    return all.empty() ? otherwise : std::clamp(all[std::min(dim, all.size() - 1)], -kLargestValue, kLargestValue);
   };
   Shape out = in;
   for (std::size_t i = 2; i < in.size() && i < kernel.size(); ++i) {

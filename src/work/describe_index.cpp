@@ -166,7 +166,7 @@ void describe_index_launch(Work& w, std::string_view kernel, const trace::Kernel
   if (g == nullptr || g->rows > 0 || w.elements <= 0) return;
   const std::int64_t table = w.elements;
   if (contains(kernel, "vectorized_gather_kernel") && g->operation == Operation::kTaken && g->table > 0) {
-    // A block for each index, more alongside it where a row is long.
+    // A block for each index, more where a row is long.
     g->rows = launch.grid[0];
     g->columns = table / g->table;
   } else if (contains(kernel, "index_elementwise_kernel")) {

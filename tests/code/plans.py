@@ -42,7 +42,7 @@ PLANS: dict[str, tuple[list[str], dict | None]] = {
     "compress_activations_16": (["compress-activations"], None),
     "compress_activations_8": (["compress-activations:bits=8"], None),
     "offload": (["offload"], None),
-    "offload_beside": (["offload:prefetch=1"], None),
+    "offload_prefetch": (["offload:prefetch=1"], None),
     "foreach": (["foreach-optimizer"], None),
     "fused": (["fused-optimizer"], None),
     "cuda_graph": (["cuda-graph"], None),

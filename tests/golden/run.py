@@ -9,7 +9,7 @@ A case is a folder with
     exit       the exit code it must end with; 0 without this file
     slow       when present, the case runs only with FORETRACE_SLOW=1
 and the inputs of the command. It runs in a fresh copy of the folder, so that it may write and clean nothing up.
-Beside $FORETRACE it finds $GENERATE (generate.py: inputs too large to keep), $PROBLEMS (problems.py: the events and bad
+In addition to $FORETRACE it finds $GENERATE (generate.py: inputs too large to keep), $PROBLEMS (problems.py: the events and bad
 records of `doctor --json`, without the rest of the report) and $EXAMPLES.
 
 scripts/regold rewrites `expected` and `exit` after an intended change; read the difference before committing it.

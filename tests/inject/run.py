@@ -128,7 +128,7 @@ class Injection(unittest.TestCase):
         self.assertEqual(self.trace()["foretrace_cuda"]["records"], 4 * STEP_RECORDS)
 
     def test_a_program_that_leaves_without_a_word(self):
-        """_exit runs no handlers: there is no file, and nothing unfinished beside it."""
+        """_exit runs no handlers: there is no file, and nothing unfinished next to it."""
         done = self.run_program("leave", "6")
         self.assertEqual((done.returncode, done.stdout), (6, "works\n"))
         self.assertEqual(self.left(), [])

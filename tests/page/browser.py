@@ -1,4 +1,4 @@
-"""A headless Chromium, driven over its own pipe (Chrome DevTools Protocol): no driver and no package besides Python.
+"""A headless Chromium, driven over its own pipe (Chrome DevTools Protocol): no driver and no package other than Python.
 
     with Browser() as browser:
         page = browser.open(Path("report.html"))

@@ -78,7 +78,7 @@ class EveryTrace(unittest.TestCase):
                     self.assertIn(done.returncode, (0, 3, 4), done.stderr)
                     if done.returncode:
                         self.assertTrue(done.stderr.strip(), "a refusal without a reason")
-                        # Tables and results lie beside the traces: those are no traces at all.
+                        # Tables and results are next to the traces: those are no traces at all.
                         if any(said in done.stderr for said in ("of no format", 'no "traceEvents"')):
                             tables += 1
                         else:

@@ -192,7 +192,7 @@ class PageTest(unittest.TestCase):
             self.assertIn(f"{past['worst_step_pct']:g} % at worst ({past['worst_row']})", opened)
             self.assertIn(f"measured on {past['models']} models", opened)
             if past["blind_pct"] is not None:
-                self.assertRegex(opened, f"{past['blind_rows']} rows? predicted before the program had met them: {past['blind_pct']:g} %")
+                self.assertRegex(opened, f"{past['blind_rows']} rows? predicted before their measurements were used: {past['blind_pct']:g} %")
         self.assertRegex(page.run("document.querySelector('#changes tbody td:last-child').textContent"), r"^[\d.]+ % off in \d+$")
 
     def move(self, page, name: str, value: object) -> str:

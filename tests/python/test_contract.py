@@ -47,7 +47,7 @@ def test_those_of_the_catalogue_say_the_same():
     ({"parts": ft.Parts(cpu="guessed")}, "there is no answer for a part 'guessed'; there are unchanged, modelled, not modelled"),
     ({"effort": "none"}, "there is no effort 'none'; there are one line"),
     ({"stage": "first"}, "there is no stage 'first'; there are batch"),
-    ({"advise": ["amp"]}, "wrong advises 'amp', which is no use of it"),
+    ({"advise": ["amp"]}, "wrong advises 'amp', which is not a use of it"),
     ({"advise": ["wrong:y=1"]}, "wrong has no parameter 'y'"),
 ])
 def test_wrong_contracts(given, message):

@@ -37,7 +37,7 @@ def command(*args, program=(sys.executable, "-m", "foretrace"), **options):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_one_of_a_file_beside_one_of_the_catalogue(plugin):
+def test_one_of_a_file_with_one_of_the_catalogue(plugin):
     status, out, _ = command("whatif", EXAMPLE, "half-batchnorm:x=0.4", "fused-optimizer", "--plugin", plugin, "--json")
     assert status == 0
     own, fused = json.loads(out)["predictions"]
@@ -72,9 +72,9 @@ def test_it_declines_and_fails_with_a_reason(plugin):
     ("\n1 / 0", 3, "wrong.py:2: ZeroDivisionError: division by zero"),
     ("import foretrace as ft\n\n@ft.whatif('x', needs=['shape'])\ndef x(g): pass", 3,
      "wrong.py:3: ValueError: there is no need 'shape'; there are shapes, a backward pass"),
-    ("import foretrace as ft\nft.whatif('x', advise=['y'])(lambda g: None)", 3, "x advises 'y', which is no use of it"),
+    ("import foretrace as ft\nft.whatif('x', advise=['y'])(lambda g: None)", 3, "x advises 'y', which is not a use of it"),
     ("raise SystemExit(1)", 3, "wrong.py:1: SystemExit"),
-    ("x = 1", 2, "makes no what-if"),
+    ("x = 1", 2, "defines no what-if"),
     ("import foretrace as ft\nft.whatif('amp')(lambda g: None)", 3, "the catalogue has a what-if named 'amp'"),
 ])
 def test_files_that_do_not_work(tmp_path, text, code, message):

@@ -206,7 +206,7 @@ def test_one_file_per_rank(path, rank, expected):
     ("out.json.gz", "out.et.json.gz"), ("out.rank3.json.gz", "out.rank3.et.json.gz"), ("out.json", "out.et.json"),
     ("w.pt.trace.json.gz", "w.et.json.gz"),
 ])
-def test_the_execution_trace_lies_beside(trace, expected):
+def test_the_execution_trace_is_next_to_the_trace(trace, expected):
     assert str(output.execution_trace_path(output.Path(trace))) == expected
 
 

@@ -50,7 +50,7 @@ def steps() -> tuple[dict, list[dict]]:
 
 class Workflow:
     def __init__(self, program: Path, folder: Path, python: Path | None = None) -> None:
-        """`folder` becomes the checkout, with the caller's train.py in it; what lies outside one run is kept beside it."""
+        """`folder` becomes the checkout, with the caller's train.py in it; what lies outside one run is kept next to it."""
         self.checkout, self.store = folder, folder.parent / (folder.name + "-kept")
         commands = self.store / "bin"
         commands.mkdir(parents=True)

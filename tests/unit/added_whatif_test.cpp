@@ -1,4 +1,4 @@
-// What-ifs beside the catalogue's, those of plugins: known wherever what-ifs are asked for. And the example of
+// What-ifs of plugins, in addition to the catalogue's: known wherever what-ifs are asked for. And the example of
 // docs/internals/adding-a-whatif.md (half_batchnorm.cpp), which is one file and shows in help, lists, the documentation's table and JSON.
 
 #include <cstdio>
@@ -76,7 +76,7 @@ TEST_F(Added, UsesItAdvisesAreCandidates) {
 }
 
 TEST_F(Added, UsesThatAreNoneOfItsOwnAreRefused) {
-  EXPECT_THAT(whatif::add_whatif(made("test-added", {"amp"})).error().message, HasSubstr("no use of it"));
+  EXPECT_THAT(whatif::add_whatif(made("test-added", {"amp"})).error().message, HasSubstr("not a use of it"));
   EXPECT_THAT(whatif::add_whatif(made("test-added", {"test-added:y=1"})).error().message,
               HasSubstr("no parameter 'y'"));
   EXPECT_THAT(whatif::add_whatif(made("test-added", {"test-added:x=z"})).error().message,
@@ -86,9 +86,9 @@ TEST_F(Added, UsesThatAreNoneOfItsOwnAreRefused) {
 TEST_F(Added, IsOneOfThoseThatChangeThisAndNeverTheCataloguesOwn) {
   ASSERT_TRUE(whatif::add_whatif(made("test-added", {}, whatif::Changes::kRecomputation)));
   std::vector<std::string> names;
-  for (const WhatIf* w : whatif::that_change(whatif::Changes::kRecomputation)) names.push_back(w->name);
+  for (const WhatIf* w : whatif::whatifs_that_change(whatif::Changes::kRecomputation)) names.push_back(w->name);
   EXPECT_THAT(names, testing::IsSupersetOf({"checkpoint", "test-added"}));
-  EXPECT_EQ(whatif::the_one_that_changes(whatif::Changes::kRecomputation).name, "checkpoint");
+  EXPECT_EQ(whatif::first_whatif_that_changes(whatif::Changes::kRecomputation).name, "checkpoint");
 }
 
 TEST(Plugins, AreLoadedInOrderBeforeTheVerbRuns) {

@@ -1,4 +1,4 @@
-// What kernels lose beside a collective follows from their grids: the measured cases of tools/measure/parallel/contention.py on a part of
+// What kernels lose during a collective follows from their grids: the measured cases of tools/measure/parallel/contention.py on a part of
 // 66 SMs.
 
 #include "hardware/contention.hpp"
@@ -24,29 +24,29 @@ TEST(Contention, ReadsTheClusterOfAName) {
 TEST(Contention, AProductOfOneTurnTakesTwo) {
   // 2048 x 1024 in tiles of 128 x 256: 64 tiles for 64 blocks. Measured: 1.74 times as long.
   const LaunchedKernel product{"nvjet_sm90_tst_128x256_64x4_4x2_h_bz_coopA_TNN", 64, 2048, 1024, 48.6, 0};
-  EXPECT_DOUBLE_EQ(speed_beside(product, part_of_a_gpu(), 4), 0.5);
+  EXPECT_DOUBLE_EQ(speed_during_collective(product, part_of_a_gpu(), 4), 0.5);
   LaunchedKernel with_begin = product;
   with_begin.begin_us = 4.86;  // a tenth
-  EXPECT_NEAR(1 / speed_beside(with_begin, part_of_a_gpu(), 4), 1.9, 1e-9);
+  EXPECT_NEAR(1 / speed_during_collective(with_begin, part_of_a_gpu(), 4), 1.9, 1e-9);
 }
 
 TEST(Contention, AProductOfManyTurnsLosesAPart) {
   // 8192 x 8192 in tiles of 320 x 128: 1664 tiles, 26 turns of 64 blocks, 30 of 56 (a cluster of eight found no room).
   const LaunchedKernel product{"nvjet_sm90_tst_320x128_64x3_2x4_h_bz_coopB_TNT", 64, 8192, 8192, 391, 0};
-  EXPECT_DOUBLE_EQ(speed_beside(product, part_of_a_gpu(), 2), 26.0 / 30.0);
+  EXPECT_DOUBLE_EQ(speed_during_collective(product, part_of_a_gpu(), 2), 26.0 / 30.0);
 }
 
 TEST(Contention, StreamingKernelsLoseTheSmsAlone) {
   const LaunchedKernel add{"vectorized_elementwise_kernel", 32768, 0, 0, 88.8, 2};
-  EXPECT_NEAR(speed_beside(add, part_of_a_gpu(), 4), 62.0 / 66.0, 0.002);
+  EXPECT_NEAR(speed_during_collective(add, part_of_a_gpu(), 4), 62.0 / 66.0, 0.002);
   const LaunchedKernel attention{"sdpa_sm90_flash_fprop", 66, 0, 0, 103, 2};
-  EXPECT_DOUBLE_EQ(speed_beside(attention, part_of_a_gpu(), 4), 62.0 / 66.0);
+  EXPECT_DOUBLE_EQ(speed_during_collective(attention, part_of_a_gpu(), 4), 62.0 / 66.0);
 }
 
 TEST(Contention, SmallGridsLoseNothing) {
   const LaunchedKernel small{"reduce_kernel", 32, 0, 0, 10, 2};
-  EXPECT_DOUBLE_EQ(speed_beside(small, part_of_a_gpu(), 4), 1);
-  EXPECT_DOUBLE_EQ(speed_beside(small, part_of_a_gpu(), 0), 1);
+  EXPECT_DOUBLE_EQ(speed_during_collective(small, part_of_a_gpu(), 4), 1);
+  EXPECT_DOUBLE_EQ(speed_during_collective(small, part_of_a_gpu(), 0), 1);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// PyTorch's execution trace beside the profiler's: which tensor goes where.
+// PyTorch's execution trace together with the profiler's: which tensor goes where.
 
 #include "trace/execution_trace.hpp"
 
@@ -42,7 +42,7 @@ std::unique_ptr<Loaded> tiny(bool with_tensors) {
   return out;
 }
 
-TEST(ExecutionTrace, LoadTakesTheOneBesideTheTrace) {
+TEST(ExecutionTrace, LoadTakesTheOneNextToTheTrace) {
   const auto l = tiny(true);
   ASSERT_TRUE(l);
   const TensorIdentities tensors(l->trace);

@@ -246,7 +246,7 @@ TEST(Startup, AllocatorOfEveryStepIsNoStartup) {
   const analysis::DoctorReport report = analysis::examine(made.trace, made.steps);
   ASSERT_NE(report.find("allocator"), nullptr);
   EXPECT_NE(report.find("allocator")->remedy.find("expandable_segments"), std::string::npos);
-  EXPECT_NE(report.verdict().find("take memory from the driver"), std::string::npos);
+  EXPECT_NE(report.verdict().find("allocate driver memory"), std::string::npos);
   // The calls are the program's: a CUDA graph leaves them where they are.
   const Result<analysis::Baseline> baseline = analysis::make_baseline(made.trace, std::nullopt, std::nullopt);
   ASSERT_TRUE(baseline);

@@ -54,7 +54,7 @@ TEST(GraphThread, TwoBurstsAreTwoHandOvers) {
   EXPECT_EQ(r.with("loss 2", 0).start("optimizer"), 380'000);
 }
 
-TEST(GraphThread, WorkBesideTheMainThreadIsNotWaitedFor) {
+TEST(GraphThread, WorkConcurrentWithTheMainThreadIsNotWaitedFor) {
   TraceMaker m;
   m.step(1, 0, 400'000);
   m.op("a", 10'000, 150'000).op("b", 150'000, 320'000);

@@ -261,7 +261,7 @@ TEST(WholeSteps, Tf32AndAttention) {
 
 // ---- What must always hold ----------------------------------------------------------------------------------------------
 
-// The law grows (hardware_transfer_test.cpp); what neighbours tell beside it may fall where a size meets a tile, but not by much. Below
+// The law grows (hardware_transfer_test.cpp); the correction from neighbours may fall where a size meets a tile, but not by much. Below
 // ten microseconds the choice of a kernel is worth more than a size.
 TEST(Properties, ProductsGrowInEveryDimension) {
   for (const Dtype d : {Dtype::kFp32, Dtype::kTf32, Dtype::kFp16}) {

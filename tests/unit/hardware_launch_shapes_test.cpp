@@ -1,4 +1,4 @@
-// How PyTorch cuts work along rows, beside launches that it recorded on an H200.
+// How PyTorch cuts work along rows, compared with launches recorded on an H200.
 
 #include <gtest/gtest.h>
 

@@ -39,9 +39,9 @@ TEST(Neighbours, TheMedianDoesNotFollowOneOfMany) {
   for (std::uint32_t i = 0; i < 20; ++i) {
     pool.add({.at = {0.5 * i}, .value = i == 9 ? 2.0 : 0.0, .group = i, .shape = i});
   }
-  const Neighbours::Prediction beside = pool.at({4.75}, {.left_out = 10});
-  EXPECT_GT(beside.mean, 0.2);
-  EXPECT_LT(std::abs(beside.value), std::abs(beside.mean));
+  const Neighbours::Prediction near = pool.at({4.75}, {.left_out = 10});
+  EXPECT_GT(near.mean, 0.2);
+  EXPECT_LT(std::abs(near.value), std::abs(near.mean));
   EXPECT_NEAR(pool.at({5.5}, {.left_out = 11}).value, 0, 1e-9);
   EXPECT_NEAR(pool.at({4.5}).value, 2, 0.3);
 }
@@ -78,9 +78,10 @@ TEST(Neighbours, ACompletePoolAnswersAsOneThatLooksAtAllSamples) {
   complete.complete();
   for (std::uint32_t i = 0; i < 60; ++i) {
     const Features place = {0.5 * i - 4, 0, 0.25 * (i % 30)};
-    const Neighbours::Heard heard = i % 2 == 0 ? Neighbours::Heard{} : Neighbours::Heard{.left_out = 3};
-    EXPECT_EQ(complete.at(place, heard).value, pool.at(place, heard).value) << i;
-    EXPECT_EQ(complete.at(place, heard).variance, pool.at(place, heard).variance) << i;
+    const Neighbours::SampleFilter filter =
+        i % 2 == 0 ? Neighbours::SampleFilter{} : Neighbours::SampleFilter{.left_out = 3};
+    EXPECT_EQ(complete.at(place, filter).value, pool.at(place, filter).value) << i;
+    EXPECT_EQ(complete.at(place, filter).variance, pool.at(place, filter).variance) << i;
   }
 }
 

@@ -1,4 +1,4 @@
-// A second measured device beside the one that is shipped: each uses its own tables.
+// A second measured device next to the one that is shipped: each uses its own tables.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -195,7 +195,7 @@ TEST(JobChanges, RanksWithoutATraceAreFilledInByTheirClass) {
   const auto today = analysis::make_baseline(*job, std::nullopt, {});
   ASSERT_TRUE(today) << today.error().to_string();
   EXPECT_THAT(today->figures.job->missing, IsEmpty());
-  EXPECT_THAT(today->figures.job->notes, Contains(HasSubstr("filled in by ranks that do the same work: 1, 3")));
+  EXPECT_THAT(today->figures.job->notes, Contains(HasSubstr("ranks that do the same work stand in for them: 1, 3")));
   // Half of the kernels waited half a millisecond for the absent rank.
   const whatif::Model& rank = *today->model.job->ranks.front();
   for (std::uint32_t t = 0; t < rank.graph.size(); ++t) {

@@ -168,7 +168,7 @@ TEST(JobWhatIf, LongerTransfersSlowTheKernelsThatComeToRunNextToThem) {
   }
   const ranks::Job job = m.job();
   const Baseline today = baseline_of(job);
-  const std::filesystem::path file = std::filesystem::temp_directory_path() / "foretrace-network-beside-test.jsonl";
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / "foretrace-network-overlap-test.jsonl";
   std::ofstream(file) << all_reduces_of("2ms", 2) << all_reduces_of("3ms", 3) << all_reduces_of("none", 0.001);
   const auto gpu_time = [&](const std::string& tag) {
     const Prediction p = ask(today, "network:collectives=" + file.string() + ",collectives_tag=" + tag);

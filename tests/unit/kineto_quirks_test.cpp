@@ -207,7 +207,7 @@ TEST(KinetoQuirks, UnescapedQuotesOfOldTracesAreRepaired) {
   EXPECT_EQ(t.diagnostics.lost_records(), 0u);
 }
 
-TEST(KinetoQuirks, UnescapedQuotesBesideCommasAreRepaired) {
+TEST(KinetoQuirks, UnescapedQuotesNextToCommasAreRepaired) {
   const Trace t = must_load(wrap(op("before", "1", "1") + "," +
                                  op(R"json(<lambda>("a", "b", {"c": 1}))json", "2", "1",
                                     R"({"Input type": ["float", "long "quoted" int"], "Ev Idx": 7})") +

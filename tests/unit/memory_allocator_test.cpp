@@ -130,7 +130,7 @@ Curve made_step() {
 
 TEST(Reserved, IsWhatAFewStepsTake) {
   const Curve c = made_step();
-  // The first step fits into 20 MiB beside the parameter, and 30. The states then lie where the activation was: in the second
+  // The first step fits into 20 MiB next to the parameter, and 30. The states then lie where the activation was: in the second
   // step that takes the 30 apart, and the temporary needs 30 more.
   EXPECT_EQ(replayed_reserved(c), (20 + 30 + 30) * kMb);
   EXPECT_EQ(reserved(c), (20 + 30 + 30) * kMb);
@@ -144,7 +144,7 @@ TEST(Reserved, WhatTheTraceRecordedStays) {
   anchor_reserved(c);
   EXPECT_EQ(reserved(c), 88 * kMb);
   scale_batch(c, 2);
-  EXPECT_EQ(reserved(c), replayed_reserved(c) + 8 * kMb) << "8 MiB nobody explains stay beside the replay";
+  EXPECT_EQ(reserved(c), replayed_reserved(c) + 8 * kMb) << "8 MiB nobody explains stay on top of the replay";
   c.unexplained_reserved = -1000 * kMb;
   EXPECT_EQ(reserved(c), peak(c).bytes) << "never less than is in use";
 }

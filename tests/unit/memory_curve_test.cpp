@@ -201,8 +201,11 @@ TEST(MemoryOfWhatIfs, MeetsMeasuredPeaks) {
       {"h200-clean/t5_4x4@2", {"amp"}, 3405.1e6, 0.01},                  // an encoder and a decoder in fp16
       {"h200-heldout/dcgan", {"fused-optimizer"}, 1328.8e6, 0.01},       // two networks, an optimizer each
       {"h200-clean/efficientnet_b0@16", {"checkpoint"}, 602.0e6, 0.01},  // the stem is no block
-      {"h200-catalogue/bert_l4", {"compile"}, 7034.2e6, 0.02},  // a norm's input beside its result, which products keep
-      {"h200-clean/mlp", {"compile"}, 137.7e6, 0.02},           // a norm whose input a product wrote
+      {"h200-catalogue/bert_l4",
+       {"compile"},
+       7034.2e6,
+       0.02},                                          // a norm's input in addition to its result, which products keep
+      {"h200-clean/mlp", {"compile"}, 137.7e6, 0.02},  // a norm whose input a product wrote
       // Copies that autocast would make are results of compiled kernels.
       {"h200-clean/gpt2", {"amp:dtype=bf16", "flash-attention", "fused-optimizer", "compile"}, 5771.2e6, 0.01},
   };

@@ -97,7 +97,7 @@ TEST(PipelineSchedule, EveryScheduleEndsAndNoRankDoesTwoThingsAtOnce) {
     for (std::uint32_t r = 0; r < c.ranks; ++r) {
       EXPECT_EQ(run.busy[r], Ns{30} * c.microbatches * (c.kind == ScheduleKind::kDualPipe ? 1 : c.chunks));
       for (std::size_t i = 1; i < run.start[r].size(); ++i) {
-        if (!s.ranks[r][i].beside_previous) EXPECT_GE(run.start[r][i], run.finish[r][i - 1]);
+        if (!s.ranks[r][i].overlaps_previous) EXPECT_GE(run.start[r][i], run.finish[r][i - 1]);
       }
     }
   }

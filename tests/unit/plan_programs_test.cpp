@@ -1,4 +1,4 @@
-// What programs do with a plan's memory and communication: FP32 beside half precision, buckets, stages without blocks, recomputation.
+// What programs do with a plan's memory and communication: FP32 copies of half precision, buckets, stages without blocks, recomputation.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ double activations(plan::Planner& planner, const std::string& text) {
   return static_cast<double>(predicted(planner, text).ranks.front().activation_bytes);
 }
 
-// Bytes of a parameter in programs that train half-precision weights with FP32 beside them.
+// Bytes of a parameter in programs that train half-precision weights with FP32 copies.
 TEST(PlanPrograms, BytesOfAParameterAreThoseOfMegatronNanotronAndFsdp) {
   plan::Planner planner = planner_of(kGpt);
   const auto parameters = static_cast<double>(step_at(kGpt).model.parameter_elements);
@@ -53,7 +53,7 @@ TEST(PlanPrograms, BytesOfAParameterAreThoseOfMegatronNanotronAndFsdp) {
   EXPECT_NEAR(each("dp=4,microbatches=1,zero=3"), 16.0 / 4, 0.01);
   EXPECT_NEAR(each("dp=4,microbatches=1,zero=1,buckets=kept"), 2 + 4 + 2 + 12.0 / 4, 0.01);
   EXPECT_NEAR(each("microbatches=1,buckets=kept"), 18, 0.01);  // nobody to reduce with
-  // With several micro-batches the largest gradient is made beside the sum.
+  // With several micro-batches the largest gradient is made in addition to the sum.
   const double largest = 51200.0 * 2048 / parameters;
   EXPECT_NEAR(each("dp=4,microbatches=4"), 18 + 2 * largest, 0.01);
 }
@@ -120,7 +120,7 @@ TEST(PlanPrograms, SmallerBucketsNeverReduceFaster) {
     }
     EXPECT_GT(before, predicted(planner, std::string(text) + ",bucket-mb=4000").exposed_gradients);
   }
-  // Megatron reduces its buffer as a whole where nothing runs beside it.
+  // Megatron reduces its buffer as a whole where nothing overlaps it.
   EXPECT_EQ(predicted(planner, "dp=8,microbatches=2,zero=1,master=fp32,overlap=0").exposed_gradients,
             predicted(planner, "dp=8,microbatches=2,zero=1,master=fp32,overlap=0,bucket-mb=1e6").exposed_gradients);
 }

@@ -62,7 +62,7 @@ TEST(Plan, WhatIsWrongByItselfIsRefused) {
     const auto plan = plan::parse_plan(text);
     return plan ? std::string() : plan.error().message;
   };
-  EXPECT_THAT(why("tp"), HasSubstr("no key=value"));
+  EXPECT_THAT(why("tp"), HasSubstr("not key=value"));
   EXPECT_THAT(why("tp=0"), HasSubstr("whole number"));
   EXPECT_THAT(why("tp=2,tp=2"), HasSubstr("twice"));
   EXPECT_THAT(why("speed=2"), HasSubstr("no 'speed'"));
@@ -161,7 +161,7 @@ TEST(Plan, TheOrderOfRanksDecidesWhichGroupsLeaveTheNode) {
   EXPECT_GT(c.exposed_groups, a.exposed_groups);
 }
 
-// What runs beside work is never slower than what waits, and a longer chain of recomputed blocks is slower and smaller.
+// Communication that overlaps work is never slower than communication that waits, and a longer chain of recomputed blocks is slower and smaller.
 TEST(Plan, OverlapAndRecomputationAreOrdered) {
   plan::Planner planner =
       planner_of(step_at("data/h200-decoders/llama8b@1x4096.json.gz"), {.network = {.fabric = "400GbE"}});

@@ -13,7 +13,7 @@ namespace foretrace::test {
 struct RandomShape {
   std::uint32_t cpu_lanes = 2;
   std::uint32_t gpu_lanes = 2;
-  std::uint32_t tasks = 40;  ///< in all, beside the begin
+  std::uint32_t tasks = 40;  ///< in all, without the begin
   std::uint32_t dependencies = 40;
   std::uint32_t queue_depth = 3;  ///< of every stream; 0: no limit
   bool soft = true;

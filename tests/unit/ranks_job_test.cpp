@@ -115,7 +115,7 @@ TEST(RanksJob, ASlowLinkIsNamed) {
   }
   EXPECT_EQ(r.stragglers.without_any, r.replayed - 3 * 700'000);
   // Nothing ties the groups' clocks.
-  EXPECT_THAT(r.notes, Contains(HasSubstr("no collective ties rank 2 to rank 0")));
+  EXPECT_THAT(r.notes, Contains(HasSubstr("no collective connects rank 2 with rank 0")));
 }
 
 // A receive waits for its send; the sender waits for nobody.
@@ -249,7 +249,7 @@ TEST(RanksJob, AnotherJobsRankIsLeftOut) {
   auto job = ranks::assemble(std::move(traces));
   ASSERT_TRUE(job);
   EXPECT_EQ(job->ranks.size(), 3U);
-  EXPECT_THAT(job->notes, Contains(HasSubstr("of another job, of 9 ranks")));
+  EXPECT_THAT(job->notes, Contains(HasSubstr("another job, of 9 ranks")));
 }
 
 TEST(RanksJob, ARankGivenTwiceCountsOnce) {
@@ -265,7 +265,7 @@ TEST(RanksJob, OneRankAlone) {
   const RanksReport r = analyse(JobMaker(1).job());
   EXPECT_EQ(r.replayed, r.traced);
   EXPECT_TRUE(r.collectives.empty());
-  EXPECT_THAT(r.notes, Contains(HasSubstr("one rank alone")));
+  EXPECT_THAT(r.notes, Contains(HasSubstr("only one rank was given")));
 }
 
 TEST(RanksJob, CollectivesThatDoNotMatch) {

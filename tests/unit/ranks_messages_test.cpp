@@ -216,7 +216,7 @@ TEST(RanksMessages, RanksThatShareNoCommunicationAreNoJob) {
   EXPECT_FALSE(r.connected);
   EXPECT_TRUE(r.stragglers.found.empty());
   EXPECT_EQ(r.stragglers.without_any, r.replayed);
-  EXPECT_THAT(r.notes, Contains(HasSubstr("these ranks are no job")));
+  EXPECT_THAT(r.notes, Contains(HasSubstr("not known to be one job")));
   EXPECT_THAT(report::to_text(r, {}), HasSubstr("no job: these ranks share no communication"));
   // Two of a job's ranks whose groups are with others: a job, whose other ranks are missing.
   RanksReport with_groups = r;

@@ -40,7 +40,7 @@ test::TraceMaker two_steps(Ns longer) {
   return m;
 }
 
-TEST(Replay, EveryStepBesideItsTrace) {
+TEST(Replay, EveryStepComparedWithItsTrace) {
   const trace::Trace trace = two_steps(us(10)).load();
   const analysis::TraceReplay report = replay_of(trace);
   ASSERT_EQ(report.steps.size(), 2u);

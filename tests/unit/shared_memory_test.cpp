@@ -110,7 +110,7 @@ TEST(SharedMemory, RanksOnOneHostWaitForTheSlowestProcess) {
   EXPECT_GT(cpu_ms(*job), std::exp(alone.host.uncertainty.run_to_run) * cpu_ms(alone));
 }
 
-TEST(SharedMemory, CollectivesInsideOneGpuLoseMoreBesideKernels) {
+TEST(SharedMemory, CollectivesInsideOneGpuLoseMoreToKernels) {
   const whatif::Model& alone = step_at("data/h200-parallel/moeB.inside.solo.w2.r0.json.gz").model;
   const auto lost = [&](const std::string& network) {
     const Result<whatif::Use> use = whatif::parse_use("ddp:workers=2," + network);
@@ -122,7 +122,7 @@ TEST(SharedMemory, CollectivesInsideOneGpuLoseMoreBesideKernels) {
   const hardware::Figures& figures = hardware::measured_figures(alone.device);
   const std::string file = std::string(FORETRACE_SOURCE_DIR) + "/data/h200-parallel/collectives.jsonl";
   EXPECT_DOUBLE_EQ(lost("collectives='" + file + "',collectives_tag=inside"), figures.collective_inside);
-  EXPECT_DOUBLE_EQ(lost("fabric=25GbE"), figures.collective_beside);
+  EXPECT_DOUBLE_EQ(lost("fabric=25GbE"), figures.collective_contention);
 }
 
 }  // namespace

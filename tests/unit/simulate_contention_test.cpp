@@ -22,8 +22,8 @@ Graph text(std::string_view body) {
   return std::move(*g);
 }
 
-// One kernel of 100 beside a collective of 40 that starts at 20.
-constexpr std::string_view kBeside =
+// One kernel of 100 that overlaps a collective of 40 that starts at 20.
+constexpr std::string_view kOverlap =
     "lane cpu \"c\"\n"
     "task 0 begin\n"
     "> 2 launch lag=20\n"
@@ -34,25 +34,25 @@ constexpr std::string_view kBeside =
 
 simulate::Contention slow(const Graph& g, float kernels, float collectives) {
   simulate::Contention c;
-  c.beside_communication.assign(g.size(), kernels);
-  c.beside_computation.assign(g.size(), collectives);
+  c.speed_in_communication.assign(g.size(), kernels);
+  c.speed_in_computation.assign(g.size(), collectives);
   return c;
 }
 
 TEST(Contention, AKernelIsSlowedOnlyWhileTheCollectiveRuns) {
-  const Graph g = text(kBeside);
+  const Graph g = text(kOverlap);
   const simulate::Contention c = slow(g, 0.5F, 1.0F);
   const simulate::Timeline t = simulate::simulate(g, {{}, nullptr, &c});
   EXPECT_EQ(t.end[2], 60);       // 20 + 40, at full speed
-  EXPECT_EQ(t.end[1], 60 + 60);  // 20 alone, 20 of work in 40 beside it, 60 alone
+  EXPECT_EQ(t.end[1], 60 + 60);  // 20 alone, 20 of work in 40 together, 60 alone
 }
 
 TEST(Contention, ACollectiveIsSlowedWhileKernelsRun) {
-  const Graph g = text(kBeside);
+  const Graph g = text(kOverlap);
   const simulate::Contention c = slow(g, 1.0F, 0.25F);
   const simulate::Timeline t = simulate::simulate(g, {{}, nullptr, &c});
   EXPECT_EQ(t.end[1], 100);
-  EXPECT_EQ(t.end[2], 120);  // 80 beside the kernel do 20 of its 40, then 20 alone
+  EXPECT_EQ(t.end[2], 120);  // 80 together with the kernel do 20 of its 40, then 20 alone
 }
 
 TEST(Contention, TasksOfOneLinkShareIt) {

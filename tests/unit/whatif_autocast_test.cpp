@@ -1,4 +1,4 @@
-// What autocast, fused attention and checkpointing do to real steps, beside traces of steps that did it.
+// What autocast, fused attention and checkpointing do to real steps, compared with traces of steps that did it.
 
 #include <gtest/gtest.h>
 
@@ -188,11 +188,11 @@ TEST(Checkpoint, BlocksByNumberAndByNumberedName) {
   EXPECT_EQ(block_of(""), "");
 }
 
-TEST(Blocks, WhatStandsBesideStagesIsNone) {
+TEST(Blocks, EntriesOutsideStagesAreNone) {
   const auto left = [](const std::vector<std::string>& names) {
     std::vector<BlockOfLayers> blocks;
     for (const std::string& name : names) blocks.push_back({name, {}, kNone});
-    drop_entries_beside_stages(blocks);
+    drop_entries_outside_stages(blocks);
     std::string out;
     for (const BlockOfLayers& b : blocks) out += b.name + " ";
     return out;

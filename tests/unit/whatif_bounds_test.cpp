@@ -96,7 +96,7 @@ TEST(Bounds, NoKernelIsFasterThanTheGpusPeakRates) {
   EXPECT_EQ(analysis::predict(base, uses, Detail::kStepOnly).step, p.step);
   // The text says so.
   const std::string text = to_text(report::WhatIfReport{base.figures, {p}}, report::TextStyle{});
-  EXPECT_NE(text.find("the bound decided"), std::string::npos) << text;
+  EXPECT_NE(text.find("limited by the bound"), std::string::npos) << text;
 }
 
 // 137 GFLOP, at least 2.05 ms on an H200 in FP32; a kernel of 2.2 ms multiplies, one of 100 us adds what it left.

@@ -92,7 +92,7 @@ TEST(Catalogue, WhatDoesNotApplyIsDeclinedWithTheReason) {
   EXPECT_THAT(reason(example(), {"amp", "amp"}), HasSubstr("already"));
   EXPECT_THAT(reason(more("llama_w4.compile"), {"compile"}), HasSubstr("already"));
   EXPECT_THAT(reason(more("llama_w4.base"), {"compile", "compile"}), HasSubstr("compile: "));
-  EXPECT_THAT(reason(clean("gpt2.base"), {"substitute"}), HasSubstr("no layers side by side"));
+  EXPECT_THAT(reason(clean("gpt2.base"), {"substitute"}), HasSubstr("no parallel layers"));
   EXPECT_THAT(reason(clean("gpt2.base"), {"compress-activations:code=lossless"}), HasSubstr("no ReLU"));
   EXPECT_THAT(reason(example(), {"dataloader"}), HasSubstr("no DataLoader"));
   EXPECT_THAT(reason(example(), {"batch:x=2", "offload"}), HasSubstr("in front of it"));
@@ -150,9 +150,9 @@ TEST(Offload, IsASlowDownThatSavesMemory) {
   ASSERT_TRUE(p.declined.empty()) << p.declined;
   EXPECT_LT(p.speedup, 0.25);
   EXPECT_LT(*p.peak_bytes, *step_at(example()).figures.peak_bytes / 2);
-  const Prediction beside = predicted(example(), {"offload:prefetch=1"});
-  EXPECT_LT(beside.step, p.step);
-  EXPECT_EQ(beside.graph.lanes.size(), step_at(example()).model.graph.lanes.size() + 2);
+  const Prediction prefetched = predicted(example(), {"offload:prefetch=1"});
+  EXPECT_LT(prefetched.step, p.step);
+  EXPECT_EQ(prefetched.graph.lanes.size(), step_at(example()).model.graph.lanes.size() + 2);
 }
 
 TEST(CompressActivations, KeepsHalf) {

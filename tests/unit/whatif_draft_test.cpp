@@ -397,7 +397,7 @@ WhatIf made(std::string name) {
           }};
 }
 
-TEST(Adding, AWhatIfOfAProgramIsKnownBesideTheCatalogue) {
+TEST(Adding, AWhatIfOfAProgramIsKnownInAdditionToTheCatalogue) {
   EXPECT_FALSE(find_whatif("test-half"));
   ASSERT_TRUE(add_whatif(made("test-half")));
   const Result<Use> use = parse_use("test-half");

@@ -82,7 +82,8 @@ TEST_F(ExpertParallel, WrongSizesAreRefused) {
 }
 
 TEST(ExpertParallelWithout, ADenseModelIsDeclined) {
-  EXPECT_THAT(predicted("h200-lengths/gpt2-today", {"ep:size=2"}).declined, HasSubstr("experts' weights side by side"));
+  EXPECT_THAT(predicted("h200-lengths/gpt2-today", {"ep:size=2"}).declined,
+              HasSubstr("the weights of several experts"));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ TEST(Figures, UpdatesOverListsLaunchAsManyKernelsAsMeasured) {
 TEST(Figures, TablesHoldWhatTheirToolsWrote) {
   const hardware::Figures& f = hardware::measured_figures();
   for (const double share :
-       {f.beside_collective, f.collective_beside, f.collective_inside, f.layout_share, f.gpu_repeat}) {
+       {f.kernel_contention, f.collective_contention, f.collective_inside, f.layout_share, f.gpu_repeat}) {
     EXPECT_GT(share, 0);
     EXPECT_LT(share, 1);
   }

@@ -85,7 +85,7 @@ TEST(HostCosts, AWrongFileSaysWhere) {
     EXPECT_FALSE(host::HostCosts::parse(wrong, "host.csv")) << wrong;
   }
   for (const char* nothing : {"", "# only a remark\n"}) {
-    EXPECT_EQ(host::HostCosts::parse(nothing, "host.csv").error().message, "the file holds no figure of a host");
+    EXPECT_EQ(host::HostCosts::parse(nothing, "host.csv").error().message, "the file holds no figures of a host");
   }
   EXPECT_FALSE(host::HostCosts::read("no such file.csv"));
 }
@@ -186,8 +186,8 @@ Result<host::Measured> with_phases(const std::string& phases) {
   return host::measured_step(t, Replay(step_at(1)).graph, 0, {});
 }
 
-// One moment of a host that changes its speed: what the trace says counts beside it.
-TEST(CpuPrior, PhasesTheRecorderTimedDecideBesideTheTrace) {
+// One moment of a host that changes its speed: what the trace says counts too.
+TEST(CpuPrior, PhasesTheRecorderTimedDecideTogetherWithTheTrace) {
   const graph::Graph g = Replay(step_at(1)).graph;
   const double by_trace = static_cast<double>(host::unprofiled(g, std::nullopt).step) / static_cast<double>(g.traced);
   for (const double timed : {0.3, 0.9}) {

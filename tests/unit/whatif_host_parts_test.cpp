@@ -1,4 +1,4 @@
-// What a change adds to the CPU beside its kernels: hooks, calls, copies, from mechanisms and the host's figures.
+// What a change adds to the CPU on top of its kernels: hooks, calls, copies, from mechanisms and the host's figures.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -223,7 +223,7 @@ TEST(Checkpoint, InsideACompiledNetworkFreesWhatItsBlocksKeep) {
 }
 
 TEST(Unprofiled, ACallThatGivesTheGpuNoWorkCostsTheProfilerLess) {
-  // Recurrent layers of cuDNN: thousands of calls beside the launches.
+  // Recurrent layers of cuDNN: thousands of calls in addition to the launches.
   const analysis::Baseline& b = test::measured_step("h200-clean/lstm_lm@8");
   host::CpuPrior alike;
   alike.host.profiler.short_call_us = alike.host.profiler.call_us;

@@ -234,7 +234,7 @@ TEST_F(Servers, MoreServersShareTheLoadUntilTheWorkersOwnLinksAreFull) {
   }
 }
 
-TEST_F(Servers, ServersBesideAllWorkersMoveWhatARingMoves) {
+TEST_F(Servers, ServersOnAllWorkersMoveWhatARingMoves) {
   for (const int n : {2, 8, 64}) {
     const whatif::Prediction p = with(n, 0);
     const double ring = 2.0 * (n - 1) / n * bytes() / kGbs;

@@ -1,4 +1,4 @@
-// What the number of launches and modules says of a phase's time, beside the times a trace shows.
+// What the number of launches and modules says of a phase's time, together with the times a trace shows.
 
 #include <gtest/gtest.h>
 
@@ -84,7 +84,7 @@ TEST(PhaseCounts, AFasterHostTakesLessForAsManyLaunches) {
   EXPECT_LT(counted.correction(kUpdate, usual, host), 0.97);
 }
 
-TEST(PhaseCounts, CallsOfModulesKeepTheirTimeBesideAProfiler) {
+TEST(PhaseCounts, CallsOfModulesKeepTheirTimeUnderAProfiler) {
   host::HostCosts host = host::HostCosts::built_in();
   const double none = host::remaining_share(1'000 * kUs, 0, 1, host);
   EXPECT_NEAR(none, host.profiler.remaining_share * host::step_speed(1, host), 1e-9);

@@ -99,7 +99,7 @@ TEST(Sequence, ScoresFollowTheSquare) {
     }
     return 0.0;
   };
-  // Attention computed from its parts: the softmax over scores beside that over the vocabulary.
+  // Attention computed from its parts: the softmax over scores and that over the vocabulary.
   const Prediction base = predicted("h200-clean/gpt2", {});
   const Prediction twice = predicted("h200-clean/gpt2", {"sequence:x=2"});
   EXPECT_GT(softmax(twice), 2.5 * softmax(base));
@@ -119,7 +119,7 @@ TEST(Sequence, DeclinesWhatHasNone) {
   EXPECT_THAT(reason("h200-clean/resnet50"), HasSubstr("looks no tokens up"));
   EXPECT_THAT(reason("h200-lengths/vit_b_16-today"), HasSubstr("looks no tokens up"));
   EXPECT_THAT(reason("h200-clean/dlrm@2048"), HasSubstr("no sequence dimension"));
-  EXPECT_THAT(reason("h200-clean/gpt2-compiled"), HasSubstr("a compiled step does not tell"));
+  EXPECT_THAT(reason("h200-clean/gpt2-compiled"), HasSubstr("a compiled step does not show"));
 }
 
 TEST(Sequence, RecurrentLayersTakeMoreSteps) {

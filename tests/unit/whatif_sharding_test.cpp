@@ -72,7 +72,7 @@ TEST(TensorParallel, DividedVocabularySavesMore) {
   EXPECT_LT(*divided.peak_bytes, *whole.peak_bytes);
 }
 
-TEST(TensorParallel, BesideTheWeightsGradientIsNoSlower) {
+TEST(TensorParallel, OverlappingTheWeightsGradientIsNoSlower) {
   EXPECT_LE(predicted("h200-lengths/llama_w4-today", {"tp:size=2,async=1"}).step,
             predicted("h200-lengths/llama_w4-today", {"tp:size=2"}).step);
 }

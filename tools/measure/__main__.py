@@ -3,7 +3,7 @@
     python -u -m tools.measure PART… --out DIR [--seconds 510] [--done FILE…] [--only REGEX] [--list]
 
 DIR gets truth.jsonl, recordings.jsonl (each line as soon as it is there) and PART.N.tar with the traces. `--done` names such
-files of earlier runs: what they hold is not measured again. README.md beside this says more.
+files of earlier runs: what they hold is not measured again. README.md in this folder says more.
 """
 
 from __future__ import annotations

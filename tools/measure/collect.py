@@ -143,7 +143,7 @@ def line(task: Task, row: dict[str, Any]) -> str:
 
 
 def halves() -> tuple[set[int], set[int]]:
-    """Cores for what is timed, and for what runs beside it."""
+    """Cores for what is timed, and for what runs at the same time."""
     cores = sorted(os.sched_getaffinity(0))
     return (set(cores[:len(cores) // 2]), set(cores[len(cores) // 2:])) if len(cores) > 3 else (set(cores), set(cores))
 

@@ -1,5 +1,5 @@
 """What hooks of Python cost the CPU; all but batches on a machine without a GPU. The thread's own time, so that a busy machine does no
-harm; the time of a view beside it says how fast the machine is.
+harm; the time of a view measured with it says how fast the machine is.
 
 units.csv: what fully sharded training adds for each unit: a step of small blocks plain, under `fully_shard` and under
 FullyShardedDataParallel, with a process group that transfers nothing. Only ratios between the kinds are of use: no stream, event or

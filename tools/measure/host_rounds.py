@@ -1,5 +1,5 @@
 """What things cost the CPU: the cases of host_cases.py round by round, without a profiler and as the recorder traces, with the host's
-speed beside each. Hosts that change their speed within seconds make one time and another incomparable; a loop of 15 µs of plain
+speed with each. Hosts that change their speed within seconds make one time and another incomparable; a loop of 15 µs of plain
 Python next to a round says which it was. Tensors are tiny, so that the GPU never holds the host up.
 
     python -u -m tools.measure.host_rounds --out DIR [--cases REGEX]

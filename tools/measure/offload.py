@@ -2,7 +2,7 @@
 
     python -u -m tools.measure.offload --out DIR [--seconds 60] [--models 'mlp resnet18@8']
 
-A process per model; in it the step as it is and with its saved tensors offloaded, in turns, with a plain Python loop beside each for the host's
+A process per model; in it the step as it is and with its saved tensors offloaded, in turns, with a plain Python loop timed with each for the host's
 speed. offload.csv: host µs of each phase, and how many tensors a step saves. Backward is the one to read: in forward every copy waits for the GPU.
 """
 

@@ -138,7 +138,7 @@ class Step:
         if not self.switches.get("offload"):
             return contextlib.nullcontext()
         if self.switches["offload"] == "prefetch":
-            return written("offloaded_beside")(self.model)
+            return written("offloaded_on_side_streams")(self.model)
         return torch.autograd.graph.save_on_cpu(pin_memory=self.device == "cuda")
 
     def _train(self, moved: tuple[torch.Tensor, ...]) -> torch.Tensor:

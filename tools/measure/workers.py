@@ -4,7 +4,7 @@
 
 Ranks share one GPU under MPS and believe to be hosts of their own, so that NCCL enqueues real transfers; `--world 1` needs no MPS, and
 NCCL then transfers nothing. Networks are many small layers: the GPU never holds the host up. Every kind of one network runs in the same process, in
-turns, with a plain Python loop beside each step, so that the host's speed is known and the same for all.
+turns, with a plain Python loop timed with each step, so that the host's speed is known and the same for all.
 
 ddp.csv: host µs of forward, backward until the last gradient, the rest of backward (waits and copies back) and update,
 plain and under DistributedDataParallel in several ways, by parameters and buckets.
@@ -89,7 +89,7 @@ def wait(device: str) -> None:
 
 
 def in_turns(workers: dict[str, Worker], device: str, turn_s: float) -> Iterator[tuple[str, int, list[float]]]:
-    """Medians of each part over a turn's steps, the loop's beside them. The number of steps is the first rank's, since all must make as many."""
+    """Medians of each part over a turn's steps, the loop's with them. The number of steps is the first rank's, since all must make as many."""
     counts: dict[str, int] = {}
     for kind, worker in workers.items():
         for _ in range(WARM):

@@ -66,8 +66,8 @@ class StepGraphs {
 /// The graph an exported file holds; an error when it holds none.
 Result<graph::Graph> embedded_graph(const trace::Trace& trace);
 
-/// What the step's length follows: of the step without the profiler, which every answer is about, and as traced. Computed
-/// here for every report.
+/// What limits the step: without the profiler, which is the step that every answer is about, and as traced. Computed
+/// once for all reports.
 struct StepVerdict {
   simulate::Bottleneck unprofiled, traced;
 };
@@ -78,14 +78,14 @@ StepVerdict step_verdict(const trace::Trace& trace, const graph::Graph& traced, 
 struct OneRank {
   std::optional<std::int64_t> rank;
   std::optional<std::int64_t>
-      ranks;  ///< of the job; nothing when the trace shows communication and does not say with how many
+      ranks;  ///< of the job; nothing when the trace shows communication but not among how many ranks
   /// "rank 3 of 8 alone: …"
   [[nodiscard]] std::string sentence() const;
 };
 /// Nothing when the step belongs to no job.
 std::optional<OneRank> one_rank_of_job(const trace::Trace& trace, const graph::Graph& graph);
 
-/// The job a step is of, where all its ranks are simulated together.
+/// The job a step belongs to, where all its ranks are simulated together.
 struct JobFigures {
   std::int64_t world_size = 0;
   std::vector<std::int64_t> missing;  ///< ranks without a trace, or without this step
@@ -104,7 +104,7 @@ struct StepFigures {
   std::optional<Ns> measured;
   std::string measured_refused;  ///< why the recorder's measurement is not used; empty when it is, or there is none
   graph::Startup startup;        ///< start-up work that was taken out of the step
-  Ns allocator = 0;              ///< in calls that take memory from the driver and give it back, step after step
+  Ns allocator = 0;              ///< in calls that allocate driver memory and free it again in every step
   std::string steadiness;        ///< what is not steady about the step, in one or two sentences; empty: nothing
   std::optional<std::int64_t> peak_bytes;
   std::optional<std::int64_t> reserved_bytes;  ///< what the allocator took from the GPU for that peak
@@ -129,9 +129,9 @@ Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& ste
                                const host::UserMeasurements& measurements);
 
 /// The step of a job, all ranks together: every rank has a model like that of a single trace, in which a collective costs its transfer
-/// alone; waiting for other ranks follows from the simulation. Predictions from it make a change on every rank, or on those that `only`
-/// names. `measurements` are of the job's step. The traces must outlive the result. Declined when they are not of one job or have no
-/// step in common, or when a rank's step cannot be predicted from.
+/// alone; waiting for other ranks follows from the simulation. Predictions from it apply a change to every rank, or to those that `only`
+/// names. `measurements` are of the job's step. The traces must outlive the result. Declined when they are not of one job, have no
+/// step in common, or when the step of a rank cannot serve as a baseline.
 Result<Baseline> make_baseline(const ranks::Job& job, std::optional<std::int64_t> step,
                                const host::UserMeasurements& measurements, const std::vector<std::int64_t>& only = {});
 

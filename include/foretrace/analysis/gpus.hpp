@@ -40,7 +40,7 @@ struct GpusOptions {
   std::vector<std::string> whatifs;      ///< changes stacked with the move, "amp"
   std::optional<double> cpu;             ///< the target's host is x times as fast
   std::string to_host;                   ///< the file of a calibrated host: the target's
-  bool watts = false;                    ///< a table with energy, by the boards' power
+  bool watts = false;                    ///< include energy in the table, from the boards' power
   std::optional<std::string> from;       ///< the GPU the trace was recorded on, where it does not say
   GpuOrder order = GpuOrder::kTime;
   unsigned threads = 1;  ///< 0: as many as the machine has; the answer is the same
@@ -49,7 +49,7 @@ struct GpusOptions {
 struct GpuPrediction {
   hardware::Device device;
   bool is_origin = false;
-  whatif::Prediction prediction;       ///< `declined` where nothing could be said
+  whatif::Prediction prediction;       ///< `declined` where nothing could be predicted
   std::optional<double> usd_per_hour;  ///< nothing without a price
   std::optional<double> usd_per_1k_steps;
   std::optional<double> steps_per_usd;
@@ -57,8 +57,8 @@ struct GpuPrediction {
   std::string price_age;                   ///< where the price is a year or more older than the newest: how much
   std::optional<double> kwh_per_1k_steps;  ///< at the board's power; nothing without that figure
   double gpu_share = 0;                    ///< of the step in which the GPU has work, at most 1
-  bool cpu_bound = false;                  ///< the CPU, not the GPU, makes the step as long as it is there
-  std::optional<bool> fits;  ///< what the allocator reserves, with what the driver keeps; unknown without memory events
+  bool cpu_bound = false;                  ///< the CPU, not the GPU, limits the step there
+  std::optional<bool> fits;                ///< the memory that allocator and driver take; unknown without memory events
 };
 
 struct GpusReport {
@@ -94,7 +94,7 @@ struct ScaleReport {
   int servers = 0;
   std::optional<OneRank> one_rank;
   std::vector<std::string> whatifs;       ///< changes every worker makes
-  double change_speedup = 1;              ///< of one worker with them, and without the collectives of the trace
+  double change_speedup = 1;              ///< speedup of one worker with them, without the trace's own collectives
   std::optional<Ns> without_collectives;  ///< one worker's step, where the trace is of several
   std::vector<whatif::Prediction> predictions;
   std::vector<std::pair<int, std::string>> declined;  ///< workers, reason
@@ -102,7 +102,7 @@ struct ScaleReport {
   [[nodiscard]] double efficiency(const whatif::Prediction& p) const {
     return std::min(1.0, p.speedup / change_speedup);
   }
-  /// What this step takes over one worker's beside exposed communication: kernels that share the GPU with collectives, and calls.
+  /// What this step takes longer than one worker's, without exposed communication: kernels that share the GPU with collectives, and calls.
   [[nodiscard]] Ns other_than_exposed(const whatif::Prediction& p) const {
     return std::max<Ns>(0,
                         static_cast<Ns>(static_cast<double>(p.step) * (1 - efficiency(p))) - p.exposed_communication);
@@ -135,8 +135,8 @@ struct Slider {
   std::string name;                 ///< "batch", "CPU", "workers", "bandwidth"
   std::string unit;                 ///< the unit of x: "times the batch"
   int workers = 0;                  ///< of a bandwidth: between so many workers; 0: those of the recorded job
-  std::string about;                ///< of a bandwidth: what one times it is
-  std::vector<SliderPoint> points;  ///< x ascending; today is one of them where it has a place
+  std::string about;                ///< of a bandwidth: what x = 1 stands for
+  std::vector<SliderPoint> points;  ///< x ascending; today's value is among them where it is in the range
 };
 
 struct SliderOptions {

@@ -58,7 +58,7 @@ struct ReplayedStep {
   /// The task that held this one back; nothing for the step's begin and for tasks of the copy before.
   [[nodiscard]] std::optional<std::uint32_t> cause(std::uint32_t task) const;
 
-  /// The place of a task's last copy in the timeline, and the task behind a place.
+  /// The position of a task's last copy in the timeline, and the task at a position.
   [[nodiscard]] std::uint32_t last_copy(std::uint32_t task) const;
   [[nodiscard]] std::uint32_t task_at(std::uint32_t place) const;
   [[nodiscard]] bool in_last_copy(std::uint32_t place) const { return last_copy(task_at(place)) == place; }
@@ -114,7 +114,7 @@ struct TraceReplay {
     std::optional<double> period_error_pct;
     bool behind = false;      ///< the step's GPU work outlives its range
     bool ramp_up = false;     ///< its range is shorter than the period: the CPU is still filling the GPU's queue
-    simulate::Limits limits;  ///< whether the graph can move
+    simulate::Limits limits;  ///< how far the step follows its costs
     /// Distance of simulated from measured starts of GPU tasks, step begin on step begin; nothing without such tasks.
     std::optional<Ns> start_error_p50, start_error_p95;
     /// The same without what no rule explains: lags of more than 20 us are kept as measured above, here they are not.
@@ -139,7 +139,7 @@ struct TraceReplay {
     std::string name, reason;
   };
   std::vector<LeftOut> left_out;  ///< steps that could not be replayed
-  std::size_t chosen = 0;         ///< index into steps of the median one, which the rest speaks of
+  std::size_t chosen = 0;         ///< index into steps of the median step; the figures below are about it
 
   host::Unprofiled unprofiled;
   std::optional<Ns> measured;    ///< the real step, where known

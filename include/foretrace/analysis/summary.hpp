@@ -66,7 +66,7 @@ struct SimulatedStep : SimulatedParts {
   double error_pct = 0;      ///< of the replay against the trace
   std::optional<Ns> period;  ///< when the GPU lags behind the CPU: the replay is compared with this instead
   host::Unprofiled unprofiled;
-  SimulatedParts without_profiler;  ///< of the step that every answer is about
+  SimulatedParts without_profiler;  ///< of the step without the profiler
   std::optional<Ns> measured;
   Ns startup = 0;                ///< start-up work that was taken out of a cold step
   std::string steadiness;        ///< what is not steady about the step; empty: nothing

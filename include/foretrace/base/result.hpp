@@ -1,6 +1,6 @@
 #pragma once
 // Errors are values. A function that can fail on its input returns Result<T>; the error says what happened, where in
-// which input, and what the user can do about it. Exceptions never cross the library's edge; FORETRACE_CHECK is for
+// which input, and what the user can do about it. No exception leaves the library; FORETRACE_CHECK is for
 // our own bugs only and is never reachable from input.
 //
 //   Result<trace::Trace> t = trace::load(path);

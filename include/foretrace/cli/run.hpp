@@ -31,7 +31,7 @@ struct Terminal {
 /// Standard output and error; the width of the terminal, else COLUMNS, else 100; ASCII where the locale asks for it.
 Terminal standard_terminal();
 
-/// Exit codes every verb keeps to.
+/// Exit codes of every verb.
 enum ExitCode : int {
   kDone = 0,
   kGateFailed = 1,

@@ -75,7 +75,7 @@ struct Cause {
   double noise_pct = 0;  ///< of the part that differs
 };
 
-/// A change and how far chance may account for it, in percent; positive is longer.
+/// A change and its noise, in percent; positive is longer.
 struct Change {
   double pct = 0;
   double noise_pct = 0;              ///< a change by this factor, up or down, may be chance
@@ -98,8 +98,8 @@ struct Part {
 };
 
 enum class Outcome : std::uint8_t {
-  kPassed,  ///< the step is not slower by more than the gate, as far as the noise lets one tell, and the noise is small
-  kFailed,  ///< slower by more than the gate, beyond noise
+  kPassed,        ///< the step is not slower by more than the gate, within a noise that is small
+  kFailed,        ///< slower by more than the gate, beyond noise
   kInconclusive,  ///< these recordings cannot tell
 };
 std::string_view to_string(Outcome outcome);
@@ -135,7 +135,7 @@ struct Verdict {
 struct Comparison {
   Side before, after;
   DecidedBy decided = DecidedBy::kTraced;
-  std::string decided_why;           ///< "only one side has the recorder's figure"; empty when there is nothing to say
+  std::string decided_why;           ///< "only one side has the recorder's figure"; empty where no reason is needed
   double change_pct = 0;             ///< of the step; positive is slower
   double noise_pct = 0;              ///< a step slower by this, or faster by as large a factor, may be noise
   double low_pct = 0, high_pct = 0;  ///< the interval of the change
@@ -150,7 +150,7 @@ struct Comparison {
   std::optional<Outcome> outcome;  ///< with a gate
   bool decided_by_parts = false;   ///< the outcome follows from the parts, which say more than the step's own figure
   Change decisive;                 ///< of the step: the change that the outcome rests on
-  /// Inconclusive: recordings per side that would decide if change and spread stayed the same; nothing: more than anybody makes.
+  /// Inconclusive: recordings per side that would decide if change and spread stayed the same; nothing: more than is practical.
   std::optional<std::size_t> recordings_needed;
   std::optional<Verdict> verdict;  ///< of Options::whatif; where only the GPU differs and nothing is asked, of the move
 

@@ -58,7 +58,7 @@ enum class DependencyKind : std::uint8_t {
   kShare,       ///< GPU -> GPU: the device was full
   kGraph,       ///< GPU -> GPU inside a CUDA graph
   kThread,      ///< CPU -> CPU: hand-over to another thread, or joining it
-  kBorder,      ///< work from before the step, and threads of their own pace: measured distance from the step's begin
+  kBorder,      ///< work from before the step, and independent threads: measured time since the step's begin
   kCollective,  ///< rank -> rank
 };
 std::string_view to_string(DependencyKind kind);
@@ -99,8 +99,8 @@ struct GraphLane {
   std::int64_t stream = -1;
   std::uint32_t queue_depth = 0;  ///< launches that fit in this stream's queue; 0: no limit
   Ns queue_lag = 0;               ///< from the start that made room to the call's release
-  /// Its tasks run one at a time but in no order of their own: of those that could start, the one with the highest
-  /// Graph::priority goes first, of equals the one that could start first.
+  /// Its tasks run one at a time, but not in the order of their ids: of those that are ready, the one with the highest
+  /// Graph::priority goes first; among equals, the one that was ready first.
   bool by_priority = false;
 };
 
@@ -131,7 +131,7 @@ struct Recorded {
   friend bool operator==(const Recorded&, const Recorded&) = default;
 };
 
-/// A dependency on its way into a graph.
+/// A dependency to be added to a graph.
 struct Dependency {
   std::uint32_t from, to;
   Ns lag;
@@ -142,11 +142,11 @@ struct Dependency {
 /// A dependency on the same work of an earlier step: the GPU runs behind its CPU, and what this step launches waits for what
 /// the one before it left there. It holds between the copies of a repeated graph; a lone copy has nothing before it.
 struct CarriedDependency {
-  Dependency dependency;   ///< both ends are tasks of one step; `from` is meant `back` copies earlier
+  Dependency dependency;   ///< both ends are tasks of one step; `from` is the task `back` copies earlier
   std::uint32_t back = 1;  ///< >= 1
 };
 
-/// How long the steps of a trace took, as recorded. Steps in which the CPU still runs away from its GPU do not count.
+/// How long the steps of a trace took, as recorded. Steps in which the CPU is still filling the GPU's queue do not count.
 struct StepSpread {
   std::size_t steps = 0;  ///< 0: not known
   Ns low = 0, high = 0;   ///< 10th and 90th percentile, interpolated between neighbours
@@ -180,8 +180,8 @@ class Graph {
   Column<Ns> measured;            ///< measured start, relative to the step's begin
   Column<std::uint32_t> soft;     ///< index into soft_dependencies, kNone when none
   Column<Origin> origin;          ///< where its cost comes from
-  Column<std::int32_t> priority;  ///< on lanes that go by it; no entries at all when every task has 0
-  Column<Recorded> recorded;      ///< no entries at all when nothing was recorded, or its cost is off already
+  Column<std::int32_t> priority;  ///< on lanes with `by_priority`; empty when every task has 0
+  Column<Recorded> recorded;      ///< empty when nothing was recorded, or its cost was subtracted already
 
   // Dependencies by source.
   Column<std::uint32_t> dep_begin;  ///< size() + 1 offsets
@@ -191,8 +191,8 @@ class Graph {
   Column<DependencyKind> dep_kind;  ///< kShare entries only order; their time is in soft_dependencies
   /// Reasons each task waits for, implicit ones included.
   Column<std::uint32_t> in_degree;
-  /// All tasks, each behind everything it waits for, as runs of neighbours on a lane: what the engine walks along. Holds
-  /// fewer tasks than there are when the graph has a cycle.
+  /// All tasks in topological order, as runs of consecutive tasks of a lane: the order in which the engine visits them.
+  /// Incomplete when the graph has a cycle.
   Column<TaskRun> order;
 
   std::vector<SoftDependency> soft_dependencies;
@@ -208,7 +208,7 @@ class Graph {
   std::uint32_t main_lane = 0;
   TaskId last;               ///< its end ends the step: the last task of the main lane (or of the GPU without a CPU)
   bool periodic = false;     ///< work outlives the step: its length is the distance between the ends of two copies
-  bool ramp_up = false;      ///< the CPU is still running away from its GPU: the range is shorter than the period
+  bool ramp_up = false;      ///< the CPU is still filling the GPU's queue: the range is shorter than the period
   std::uint32_t copies = 1;  ///< the same step several times in a row; every lane holds as many equal parts
   /// What the builder could not explain or had to leave out, for `doctor`.
   struct Notes {
@@ -252,8 +252,8 @@ inline TaskId queued_behind(const Graph& g, std::uint32_t t) {
   return call;
 }
 
-/// Stores dependencies by source, adds those of soft_dependencies, counts what each task waits for and finds an order. The
-/// last step of whoever makes a graph.
+/// Stores dependencies by source, adds those of soft_dependencies, counts what each task waits for and finds an order. Every
+/// function that makes a graph calls it last.
 void finish(Graph& graph, std::vector<Dependency> dependencies);
 
 /// Proves that a graph can run: offsets in range, lanes partition the tasks, costs >= 0, and no cycle through any kind of
@@ -308,7 +308,7 @@ class GraphBuilder {
   [[nodiscard]] std::size_t median() const;
 
  private:
-  /// Those the median is taken of.
+  /// The steps that the median is taken from.
   [[nodiscard]] std::vector<std::size_t> settled() const;
 
   const trace::Trace* trace_;

@@ -32,7 +32,7 @@ struct Device {
   double reported_gb = 0;    ///< 10^9 bytes that the driver reports (torch's total_memory): what a step has to fit in
   double bandwidth_gbs = 0;  ///< peak, GB/s
   double achievable_bandwidth =
-      0;  ///< fraction of peak a streaming kernel reaches; the default where nobody measured it
+      0;  ///< fraction of peak a streaming kernel reaches; the default where it was not measured
   double l2_mb = 0;
   double tflops_fp32 = 0;         ///< CUDA cores
   double tflops_fp32_matrix = 0;  ///< of products in fp32 on matrix cores (AMD); 0: none
@@ -42,7 +42,7 @@ struct Device {
   double pcie_gbs = 0;    ///< pinned host copies, one direction
   double nvlink_gbs = 0;  ///< both directions together
   double power_w = 0;
-  /// The clock that large products hold, as a share of clock_mhz, where somebody measured it: strict FP32, TF32, half precision.
+  /// The clock that large products hold, as a share of clock_mhz, where it was measured: strict FP32, TF32, half precision.
   /// 0: what the power limit leaves (board_power.hpp).
   double sustained_fp32 = 0, sustained_tf32 = 0, sustained_half = 0;
   double usd_per_hour = 0;
@@ -64,7 +64,7 @@ struct Device {
   [[nodiscard]] double streaming_gbs() const { return bandwidth_gbs * achievable_bandwidth; }
 };
 
-/// What is taken of a device whose file does not say it: src/hardware/devices/defaults.csv, which tools/fit_devices.py writes.
+/// Defaults for what a device's file leaves out: src/hardware/devices/defaults.csv, which tools/fit_devices.py writes.
 struct DeviceDefaults {
   double bandwidth_share = 0;  ///< of the peak, that a streaming kernel reaches
   double reported_share = 0;   ///< of the memory as it is sold (in 2^30 bytes), that the driver reports
@@ -73,15 +73,15 @@ struct DeviceDefaults {
   double tensor_power = 0, tensor_node = 0;
 };
 const DeviceDefaults& device_defaults();
-/// The clock of a device whose file gives none, which nobody measured: the built-in files all give theirs, 1063 to 2617.
+/// An assumption for a device whose file gives no clock: the built-in files all give theirs, 1063 to 2617.
 inline constexpr double kDefaultClockMhz = 1500;
 /// The clock its kernels run at, in MHz.
 inline double clock_of(const Device& device) { return device.clock_mhz > 0 ? device.clock_mhz : kDefaultClockMhz; }
 
-/// Room left for what the CUDA context and the libraries' own buffers take before the first tensor, which nobody measured for these devices.
+/// Room for what the CUDA context and the libraries' own buffers take before the first tensor: an assumption, not measured for these devices.
 inline constexpr std::int64_t kDriverBytes = 1'000'000'000;
 
-/// Equal in all that moves a kernel, whatever they are called; two boards may differ in memory only.
+/// Equal in everything that a kernel's time depends on, whatever their names; two boards may differ in memory only.
 bool same_device(const Device& a, const Device& b);
 
 /// All built-in devices, sorted by name.
@@ -94,8 +94,8 @@ Result<Device> load_device(const std::string& path);
 Result<Device> device_or_file(const std::string& name);
 /// A device from the text of a TOML file; `name` is its stem, `origin` names it in errors.
 Result<Device> parse_device(std::string_view text, std::string name, const std::string& origin);
-/// The device a trace was recorded on: by the driver's name, else by properties (said in `how`); the trace's own figures
-/// (SM count, memory) win over the file's, and rates follow the SM count (a partitioned GPU). Declined when nothing comes near.
+/// The device a trace was recorded on: by the driver's name, else by properties (`how` says which); the trace's own figures
+/// (SM count, memory) win over the file's, and rates follow the SM count (a partitioned GPU). Declined when no device is similar.
 struct DeviceMatch {
   Device device;
   std::string how;       ///< "by name", "by properties", …
@@ -142,9 +142,9 @@ struct Fabric {
   std::string source;
   int gpus_per_node = 1;  ///< joined by the innermost of two levels; with one level: all GPUs are joined by it
   std::vector<FabricLevel> levels;  ///< one or two
-  double floor_us = 0;              ///< no collective takes less: what the host needs to launch one (benchmarks' loops)
-  bool hierarchical = false;        ///< the library may reduce inside nodes first (Horovod's switch; NCCL does not)
-  int channels = 0;                 ///< thread blocks a collective occupies; 0: NCCL's typical number for the link
+  double floor_us = 0;        ///< the least time of a collective: what the host needs to launch one (benchmarks' loops)
+  bool hierarchical = false;  ///< the library may reduce inside nodes first (Horovod's switch; NCCL does not)
+  int channels = 0;           ///< thread blocks a collective occupies; 0: NCCL's typical number for the link
 };
 
 /// All built-in fabrics, sorted by name.
@@ -160,12 +160,5 @@ Result<Fabric> parse_fabric(std::string_view text, std::string name, const std::
 
 /// The same fabric with K GPUs in a node. A fabric that only has a network between nodes gets `inner` inside them.
 Result<Fabric> with_gpus_per_node(const Fabric& fabric, int gpus, const FabricLevel& inner);
-
-/// A line of a price list: what a GPU costs for an hour, on demand, from whom and when.
-struct ListedPrice {
-  std::string device;
-  double usd_per_hour = 0;
-  std::string source;  ///< "2026-11-09, provider": the date first
-};
 
 }  // namespace foretrace::hardware

@@ -3,7 +3,7 @@
 // before anything is calibrated on it.
 //
 //   Result<Ns> step = plausible_step(graph, replayed, 0.0716);
-//   step.error();     // "a step of 0.0716 ms is impossible: the GPU alone works 68.5 ms in it"; hint: "seconds? …"
+//   step.error();     // "a step of 0.0716 ms is impossible: its GPU work alone takes 68.5 ms"; hint: "seconds? …"
 
 #include <array>
 #include <cstdint>

@@ -47,7 +47,7 @@ struct HostCosts {
     double short_call_us = 0;     ///< any other runtime call: events, stream waits, attributes
     double layer_us = 0;          ///< the recorder's range around a layer, with the hooks that make it
     double frame_us = 0;          ///< a Python function
-    /// The program also runs slower alongside a profiler. This share of its time, less recording, remains without it.
+    /// The program also runs slower under a profiler. This share of its time, less recording, remains without it.
     double remaining_share = 1;
   } profiler;
 
@@ -64,7 +64,7 @@ struct HostCosts {
     double scaler_us = 0;  ///< scale, step and update of a GradScaler, without the launches that unscale
     double node_us = 0;    ///< a node of the autograd graph, without the operations it runs
     double rnn_weight_us =
-        0;  ///< autocast on a weight of a recurrent layer, alongside its cast: the layout is made anew
+        0;  ///< autocast on a weight of a recurrent layer, in addition to its cast: its layout is rebuilt
     double hooked_copy_us = 0;  ///< a saved tensor that a hook copies to the host or back
     /// Calling a module. The profiler records nothing there, so it keeps its time. Traces without layer ranges do not show how
     /// many modules there are: `modules_per_op` times the operations of the forward pass then stand for them.
@@ -155,7 +155,7 @@ struct HostCosts {
 };
 
 // The step as it runs without the profiler. A profiler adds little to the GPU's time and up to 200 % to the CPU's: every event
-// it records takes time, and the rest runs slower alongside it. The host's own speed varies as well, between runs and within one.
+// it records takes time, and the rest runs slower meanwhile. The host's own speed varies as well, between runs and within one.
 //
 // The prior, for each phase: the trace shows the speed it was recorded at (short, common calls take longer on a slow host).
 // Recording its events cost a known time at that speed, which is subtracted where they were recorded. A known share of the rest

@@ -21,7 +21,7 @@
 namespace foretrace::memory {
 
 enum class Kind : std::uint8_t {
-  kResident,    ///< there when the step begins and when it ends: parameters, optimizer states
+  kResident,    ///< allocated before the step and kept after it: parameters, optimizer states
   kGradient,    ///< of parameters: allocated in backward, alive when the update runs
   kActivation,  ///< allocated in forward, freed in backward
   kTemporary,   ///< allocated and freed within a phase
@@ -39,7 +39,7 @@ struct Block {
   Kind kind = Kind::kTemporary;
   Stage stage = Stage::kForward;  ///< in which it was allocated
   std::uint32_t op = kNone;       ///< event of the innermost operation that allocated it
-  Ns at = 0;                      ///< when it was allocated; 0 for what a change put there
+  Ns at = 0;                      ///< when it was allocated; 0 for blocks that a change added
   std::uint32_t layer = kNone;    ///< event of the innermost layer range around it
   bool workspace = false;         ///< freed while the operation that allocated it still ran
   bool of_parameters = false;     ///< a copy of parameters or of their gradients (autocast's): no sample is in it
@@ -47,7 +47,7 @@ struct Block {
 
 /// The caching allocator hands out multiples of this.
 inline constexpr std::int64_t kGrain = 512;
-/// Could the block be the answer to a request of so many bytes? Blocks of more than 1 MB are not split for a rest below that.
+/// Whether the allocator could serve a request of so many bytes with this block. Blocks of more than 1 MB are not split for a rest below that.
 constexpr bool could_hold(const Block& block, std::int64_t bytes) {
   constexpr std::int64_t kUnsplit = 1 << 20;
   const std::int64_t rest = block.bytes - bytes;
@@ -60,12 +60,12 @@ struct Curve {
   std::uint32_t positions = 0;                       ///< memory events in the step
   std::uint32_t backward_from = 0, update_from = 0;  ///< positions where the stages begin
 
-  /// Of start_bytes, as far as known: trained parameters, and what the optimizer keeps of each. Whoever shards or moves them
-  /// changes these too.
+  /// Of start_bytes, as far as known: trained parameters, and what the optimizer keeps of each. Changes that shard or move them
+  /// update these too.
   std::int64_t parameter_bytes = 0, state_bytes = 0;
 
   /// The most the trace recorded as reserved during the step, 0 where it does not say; and how much of that the model of the
-  /// allocator does not explain (foretrace/memory/allocator.hpp).
+  /// allocator does not explain (CachingAllocator below).
   std::int64_t recorded_reserved = 0, unexplained_reserved = 0;
 
   std::int64_t peak_bytes = 0;
@@ -76,13 +76,13 @@ struct Curve {
 
 /// The curve of one step on device 0; nothing when the trace has no memory events of a GPU in it.
 std::optional<Curve> curve(const trace::Trace& trace, const trace::Step& step);
-/// Where the blocks of a curve add up to most.
+/// The point at which the blocks of a curve add up to most.
 struct Peak {
   std::int64_t bytes = 0;
   std::uint32_t at = 0;
 };
 Peak peak(const Curve& curve);
-/// Adds blocks to a curve, each at its place in the order of allocation.
+/// Adds blocks to a curve, keeping the order of allocation.
 void add_blocks(Curve& curve, const std::vector<Block>& blocks);
 /// Peak and totals from the blocks, after a what-if changed them.
 void recompute(Curve& curve);
@@ -93,21 +93,21 @@ struct Composition {
   std::int64_t optimizer_states = 0;  ///< Adam's two moments, SGD's momentum
   std::int64_t activations = 0;       ///< kept from the forward for the backward pass
   std::int64_t workspaces = 0;        ///< scratch memory of the operation that runs then
-  std::int64_t other = 0;  ///< the batch, results on their way to the next operation, buffers, what is not known
-  std::int64_t fragmentation = 0;  ///< reserved beyond the peak: rests of segments nothing fits into, and rounding
+  std::int64_t other = 0;             ///< the batch, intermediate results, buffers, what is not known
+  std::int64_t fragmentation = 0;     ///< reserved beyond the peak: unusable remainders of segments, and rounding
 };
-/// `reserved`: what the allocator holds for it; 0 where nobody knows.
+/// `reserved`: what the allocator reserves for it; 0 where that is unknown.
 Composition composition(const Curve& curve, std::int64_t reserved = 0);
 /// What holds the batch's data (activations, inputs, temporaries of forward and backward) becomes x times as large.
 void scale_batch(Curve& curve, double x);
-/// The largest factor on the batch that fits into `bytes`, with what the allocator reserves for it; 0 when what does not depend on the batch is more already.
-/// `at`: the curve with so many times the batch.
+/// The largest factor on the batch that fits into `bytes`, with what the allocator reserves for it; 0 when the memory
+/// that does not depend on the batch exceeds that alone. `at`: the curve with so many times the batch.
 double largest_batch(const std::function<Curve(double)>& at, double bytes);
 /// What largest_batch gives when no batch up to it is too large: where its search ends.
 inline constexpr double kLargestFactor = 65536;
 
-// What the framework's caching allocator takes from the driver for the blocks a step holds: more than they add up to, because
-// it takes memory in segments, cuts them, and puts together only what is side by side.
+// What the framework's caching allocator reserves for the blocks of a step: more than their sum, because it reserves memory in
+// segments, splits them, and merges only neighbouring blocks.
 //
 //   CachingAllocator a;                     a.allocate(3 << 20);   // a segment of 20 MiB, cut in two
 //   a.reserved();                           // 20 MiB, of which a.allocated() is 3
@@ -116,7 +116,7 @@ inline constexpr double kLargestFactor = 65536;
 
 /// PyTorch's rules (CUDACachingAllocator, its defaults): requests are rounded up to 512 bytes. Up to 1 MiB they come from
 /// segments of 2 MiB, up to 10 MiB from segments of 20 MiB, above from a segment of their own, rounded up to 2 MiB. A request
-/// takes the smallest free block that holds it, the first of equals; what is left of it becomes a free block, in large
+/// takes the smallest free block that holds it, the first of equals; the remainder becomes a free block, in large
 /// segments only above 1 MiB. Freed blocks join their free neighbours; segments stay.
 class CachingAllocator {
  public:
@@ -153,18 +153,18 @@ class CachingAllocator {
   std::uint32_t segments_ = 0;
 };
 
-/// What the allocator has reserved after a training program came to this step: parameters, a first step, the optimizer's states,
+/// What the allocator has reserved once a training program has reached this step: parameters, a first step, the optimizer's states,
 /// and steps until it asks for no more. Sizes of parameters are those of the gradients backward leaves.
 std::int64_t replayed_reserved(const Curve& curve);
 
-/// Takes what the trace recorded as reserved for the truth: what the replay of this curve is off stays with every change of it.
+/// Calibrates the model on what the trace recorded as reserved: the error of the replay is kept as a constant offset for every change.
 void anchor_reserved(Curve& curve);
-/// What is reserved at most, never less than the peak.
+/// The most that is reserved, never less than the peak.
 std::int64_t reserved(const Curve& curve);
 std::int64_t reserved(const Curve& curve, std::int64_t peak_bytes);
-/// Does what is reserved fit into so many bytes? Asks the replay only where it decides.
+/// Whether what is reserved fits into so many bytes. Runs the replay only where the answer depends on it.
 bool fits(const Curve& curve, double bytes);
-/// Is a peak so small that what is reserved for it surely is below `bytes`?
+/// Whether a peak is so small that what is reserved for it is certainly below `bytes`.
 bool surely_fits(std::int64_t peak_bytes, double bytes);
 
 }  // namespace foretrace::memory

@@ -37,7 +37,7 @@ struct OperationWork {
   std::string family, dtype;
   double flops = 0, bytes = 0, ns = 0;
   std::size_t kernels = 0;
-  /// The rate it reaches, of what the GPU allows at this many FLOP per byte. Nothing when it multiplies nothing, or a peak is unknown.
+  /// The rate it reaches, relative to the GPU's roofline at this many FLOP per byte. Nothing when it multiplies nothing, or a peak is unknown.
   std::optional<double> share_of_roof;
 };
 
@@ -50,7 +50,7 @@ struct ChangedJob {
     std::vector<std::pair<Ns, Ns>> bubble;  ///< no compute kernel runs while a receive is under way
   };
   std::vector<Rank> ranks;
-  /// A rank's part of a collective. It arrives, waits until the transfer starts, and is done with its tail, the task behind.
+  /// A rank's part of a collective. It arrives, waits until the transfer starts, and finishes with its tail, the next task.
   struct Member {
     std::uint32_t rank;                    ///< index into ranks
     std::uint32_t arrive, tail, transfer;  ///< tasks

@@ -4,8 +4,8 @@
 //   FORETRACE_TRY(ranks::Job job, ranks::load_job(files));
 //   job.ranks[1].rank;  job.missing;  job.notes;
 //
-// Files that cannot take part (unreadable, of another job, a rank given twice) are left out with a note; what the others
-// tell is answered.
+// Files that cannot take part (unreadable, of another job, a rank given twice) are left out with a note; the answers
+// come from the others.
 
 #include <cstdint>
 #include <optional>
@@ -52,7 +52,7 @@ Result<Job> load_job(const std::vector<std::string>& files, const trace::LoadOpt
 /// "0, 3-5 and 12 more": numbers, sorted, no longer than a line.
 std::string list_of(const std::vector<std::int64_t>& numbers);
 
-/// Whether the profiler numbered the steps of all ranks and the numbers meet: then they say which steps belong together.
+/// Whether the profiler numbered the steps of all ranks and the numbers overlap: then they say which steps belong together.
 bool steps_are_numbered(const Job& job);
 
 // Clocks of a job: how far each rank's clock is ahead of the first rank's, and how much faster it runs.
@@ -75,7 +75,7 @@ struct Clock {
   [[nodiscard]] Ns aligned(Ns t) const;
 };
 
-/// An order no setting of the clocks explains.
+/// An order that no setting of the clocks explains.
 struct Impossible {
   std::uint32_t collective;
   std::uint32_t late, early;  ///< ranks (indices): `early` ended before `late`, which it waits for, had started
@@ -92,7 +92,7 @@ struct Clocks {
   std::uint32_t hosts = 0;
 };
 
-// Stragglers: ranks (or links) that hold the job up, why, and what the step would cost without.
+// Stragglers: ranks (or links) that delay the job, why, and what the step would cost without them.
 //
 // Each rank is compared with the typical one, cause by cause: the rank whose total is the (lower) median. For a rank that
 // is slower, the typical rank's costs are put in place of its own and the job is simulated again; the difference is what
@@ -112,7 +112,7 @@ struct Straggler {
   std::uint32_t rank = 0;  ///< index into Job::ranks; of a slow link, the rank whose transfers are slow
   StragglerCause cause = StragglerCause::kSlowKernel;
   Ns cost = 0;    ///< how much longer this alone makes a job of otherwise typical ranks
-  Ns saves = 0;   ///< how much shorter the job would be if only this went: less than `cost` when others are late too
+  Ns saves = 0;   ///< how much shorter the job would be without it alone: less than `cost` when others are late too
   Ns excess = 0;  ///< how much longer its work of this kind is than the typical rank's
   std::uint32_t like = 0;  ///< the typical rank it is compared with
   std::string worst;       ///< the task that adds most to the excess
@@ -123,9 +123,10 @@ struct Stragglers {
   std::vector<Straggler> found;  ///< those that cost at least kNotable of the step, dearest first
   Ns step = 0;                   ///< simulated, as it is
   Ns without_any = 0;            ///< simulated, every rank as fast as the typical one
-  /// Below this share of the step a difference between ranks is noise, and nothing is said of it.
+  /// Below this share of the step a difference between ranks is noise and is not reported.
   static constexpr double kNotable = 0.01;
-  Ns clock_error = 0;  ///< the largest by which somebody was not named: differences below it may be the clocks'
+  Ns clock_error =
+      0;  ///< differences below it may be errors of the clocks: the largest excess that was not reported for this reason
 };
 
 // What kind of job a set of ranks is: who shares the data, the parameters, the layers, the sequence or the experts. Found from what is
@@ -208,14 +209,14 @@ struct JobKind {
 //   FORETRACE_TRY(PipelineJob job, read_pipeline(trace));
 //   FORETRACE_TRY(PipelineAnswers a, answer(job));        a.steps[0].replayed;  a.slowdown;  a.by_stage;
 //
-// What binds an operation:
+// What an operation waits for:
 // a worker's computations run one after another; its forward sends, forward receives, backward sends and backward receives
 // do so too, each kind for itself;
 // a receive comes before the computation of its micro-batch and after the computation before that; a send after its own;
 // parameters are gathered before the first forward of their chunk; behind the last computation come garbage collection,
 // layer-norm and embedding gradients, gradient reduction, clipping, the optimizer;
-// send and receive meet (chunk and micro-batch say who), data-parallel collectives meet over the ranks of a stage, embedding
-// gradients between the first and the last stage, clipping over all workers.
+// a send is matched with the receive of its chunk and micro-batch; data-parallel collectives join the ranks of a stage, embedding
+// gradients the first and the last stage, clipping all workers.
 // Communication costs its time since the last participant came; waiting comes out of the simulation.
 
 enum class PipelineOpType : std::uint8_t {

@@ -43,7 +43,7 @@ struct TextStyle {
   std::size_t top = 10;     ///< rows shown of each long table; the rest is summed up in one line
 };
 
-/// `whatif`: predictions alongside the baseline they start from.
+/// `whatif`: predictions next to the baseline they start from.
 struct WhatIfReport {
   analysis::StepFigures baseline;
   std::vector<whatif::Prediction> predictions;

@@ -6,12 +6,12 @@
 //
 // A beam of strategies grows by moves (moves/, one file each). Moves say which part of the critical path they shorten; those
 // that attack its longest part come first, so that a search that is cut short has tried what matters. A strategy over the memory
-// limit may be passed through and is never the answer. For N workers the buckets of each strategy's gradients are found by
-// search_tensors (tensors.hpp), and checked with the full model of what runs alongside what.
+// limit may be an intermediate step, but is never the answer. For N workers the buckets of each strategy's gradients are found by
+// search_tensors (tensors.hpp), and checked with the full model of contention.
 //
 // With a budget in evaluations the answer depends on the input, the options and the seed alone: not on threads, machines or
-// time. `evaluate` lets somebody else predict candidates (other processes, a cluster); answers are used in the order of the
-// candidates, so who computed them does not matter.
+// time. `evaluate` lets other processes or a cluster predict candidates; answers are used in the order of the
+// candidates, so it does not matter where they were computed.
 
 #include <cstdint>
 #include <functional>
@@ -89,7 +89,7 @@ std::string describe(const Strategy& strategy);
 /// A text that differs between different strategies.
 std::string key_of(const Strategy& strategy);
 
-/// What a strategy gives; what a search needs to know of it.
+/// The figures of a strategy that a search needs.
 struct Evaluation {
   std::string declined;  ///< why nothing could be predicted
   Ns step = 0;
@@ -97,7 +97,7 @@ struct Evaluation {
   double samples = 1;  ///< in a step, as a multiple of the traced step's
   /// What the allocator takes from the GPU for it, where the peak alone does not say that it fits.
   std::optional<std::int64_t> reserved_bytes = {};
-  /// What is held against a limit.
+  /// What is compared with a memory limit.
   [[nodiscard]] std::optional<std::int64_t> taken_bytes() const { return reserved_bytes ? reserved_bytes : peak_bytes; }
   [[nodiscard]] bool ok() const { return declined.empty(); }
 };
@@ -107,7 +107,7 @@ using Evaluate = std::function<std::vector<Evaluation>(const std::vector<Strateg
 whatif::Prediction predict_strategy(const analysis::Baseline& base, const Strategy& strategy,
                                     whatif::Detail detail = whatif::Detail::kFull);
 
-/// Evaluates strategies side by side, with what each reserves; the same answers on any number of threads (0: as many as
+/// Evaluates strategies in parallel, with the memory each reserves; the same answers on any number of threads (0: as many as
 /// there are).
 std::vector<Evaluation> evaluate_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
                                      unsigned threads);
@@ -122,22 +122,21 @@ struct OptimizeOptions {
   /// Bytes the allocator may reserve; else the device's memory less what the driver keeps.
   std::optional<std::int64_t> memory_limit;
   std::size_t evaluations = 1000;  ///< at most; each is one strategy predicted
-  double seconds = 0;              ///< at most; 0: no limit. The one thing that makes answers vary
+  double seconds = 0;              ///< at most; 0: no limit. With a limit, answers may vary
   std::uint64_t seed = 1;
   unsigned threads = 0;
   std::size_t beam = 4;
   std::optional<Communication> communication = {};  ///< the workers and their network; none: one GPU
   std::vector<double> bucket_sizes = {};            ///< MiB, the only ones allowed; none: any, and free plans
   std::vector<std::string> only = {};               ///< names of what-ifs that may be used; none: all
-  std::vector<Strategy> start = {};                 ///< begins with these too, alongside today
-  double least_gain =
-      0.005;               ///< a change stays in the answer that is shown when it gains at least this part of the step
-  bool explain = true;     ///< say what each part of the answer is for
-  Evaluate evaluate = {};  ///< instead of evaluate_all
+  std::vector<Strategy> start = {};                 ///< also starts from these, in addition to today's step
+  double least_gain = 0.005;  ///< a change stays in the answer when it gains at least this share of the step
+  bool explain = true;        ///< say what each part of the answer is for
+  Evaluate evaluate = {};     ///< instead of evaluate_all
   std::function<void(const SearchProgress&)> progress = {};
 };
 
-/// One part of the answer and what it is for.
+/// One part of the answer and what it contributes.
 struct OptimizedPart {
   std::string text;  ///< the what-if as written, or "communication"
   Ns without = 0;    ///< the step without this part; 0: without it nothing is left that fits or can be predicted
@@ -162,8 +161,8 @@ struct Optimized {
 
 Result<Optimized> optimize(const analysis::Baseline& base, const OptimizeOptions& options);
 
-/// A strategy somebody brings, in the form the search gives its own: against the same workers as they come, part by part. Nothing
-/// is searched; where it cannot be predicted, `prediction.declined` says why.
+/// A given strategy in the form of a search's result: compared with the same workers without it, part by part. Nothing is
+/// searched; where it cannot be predicted, `prediction.declined` says why.
 Optimized explain_strategy(const analysis::Baseline& base, const Strategy& strategy);
 
 /// A move on strategies, for lists and documentation.
@@ -197,14 +196,14 @@ struct Advice {
   double gain = 1;                                ///< samples per second, as a multiple of now
   bool fits = true;                               ///< what is reserved for it, within the limit
   whatif::Effort effort = whatif::Effort::kLine;  ///< of the change that takes most
-  std::vector<std::string> code;  ///< of each use, how it is switched on; empty where nobody knows a line
+  std::vector<std::string> code;  ///< of each use, the line that switches it on; empty where there is none
   [[nodiscard]] bool declined() const { return !prediction.declined.empty(); }
 };
 
 struct Advised {
   std::vector<Advice> alone;           ///< by gain; what was declined last
   std::optional<Advice> together;      ///< best combination at the same batch; none when nothing pays
-  std::vector<OptimizedPart> parts;    ///< what each change of `together` contributes alongside the others
+  std::vector<OptimizedPart> parts;    ///< what each change of `together` contributes in addition to the others
   std::optional<Advice> larger_batch;  ///< best with a larger batch, where that pays more
   std::optional<std::int64_t> memory_limit;
   std::size_t tried = 0;    ///< predictions made

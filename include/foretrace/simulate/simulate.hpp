@@ -28,12 +28,12 @@ class Schedule {
 };
 
 /// What tasks that run at the same time do to each other. A task carries work: its time alone. While a collective runs, a
-/// computation of the same GPU advances at `beside_communication` of its speed, and the other way round; tasks of one link
+/// computation of the same GPU advances at `speed_in_communication` of its speed, and vice versa; tasks of one link
 /// share it evenly. Empty columns: no effect.
 struct Contention {
-  std::vector<float> beside_communication;  ///< per task: speed of a computation while a collective runs
-  std::vector<float> beside_computation;    ///< per task: speed of a collective while a computation runs
-  std::vector<std::uint32_t> link;          ///< per task: the link it occupies; kNone when none
+  std::vector<float> speed_in_communication;  ///< per task: speed of a computation while a collective runs
+  std::vector<float> speed_in_computation;    ///< per task: speed of a collective while a computation runs
+  std::vector<std::uint32_t> link;            ///< per task: the link it occupies; kNone when none
   std::uint32_t links = 0;
 };
 /// The same for `copies` of the graph in a row.
@@ -56,7 +56,7 @@ struct Timeline {
 
 /// The graph must have passed graph::verify.
 Timeline simulate(const graph::Graph& graph, const Options& options = {});
-/// The same into a timeline whose memory is used again: for those who simulate many times.
+/// The same into an existing timeline, whose memory is reused: for callers that simulate many times.
 void simulate(const graph::Graph& graph, const Options& options, Timeline& timeline);
 
 /// Simulates a step in steady state. A graph whose work outlives the step is repeated until the distance between the ends
@@ -99,13 +99,13 @@ struct Breakdown {
 };
 Breakdown breakdown(const graph::Graph& graph, const Timeline& timeline);
 
-/// How long the step would be if one resource cost nothing: what no change of it alone can beat.
+/// How long the step would be if one resource cost nothing: a lower bound for any change to that resource alone.
 struct LowerBounds {
   Ns no_gpu = 0, no_network = 0, no_cpu = 0;
 };
 LowerBounds lower_bounds(const graph::Graph& graph);
 
-/// What the length of a step follows.
+/// What limits a step.
 enum class BoundBy : std::uint8_t {
   kNothing,        ///< the step has no length
   kCpu,            ///< more than half of a saving in CPU time reaches the step; the same for the next three
@@ -114,13 +114,13 @@ enum class BoundBy : std::uint8_t {
   kLoading,        ///< data loading on the main thread
   kOtherRanks,     ///< waiting for other ranks inside collectives
   kMixed,          ///< no single one of them
-  kWaits,          ///< none of them together: distances that nothing in the trace explains
+  kWaits,          ///< not even all of them together: delays that nothing in the trace explains
 };
 /// "cpu", "gpu", "communication", "loading", "other_ranks", "mixed", "waits", "nothing".
 std::string_view to_string(BoundBy bound);
 
-/// What would shorten a step, from simulations in which one resource takes 10 % less time. Of a step without copies, no
-/// share exceeds that of the resource in the critical path.
+/// What would shorten a step, from simulations in which one resource takes 10 % less time. For a step that is not repeated, no
+/// share exceeds the resource's share of the critical path.
 ///
 ///   Bottleneck b = bottleneck(graph);
 ///   b.sentence();   // "CPU-bound: 10 % less CPU time shortens the step by 9.1 %, 10 % less GPU time by 0.2 %; the GPU is busy 38 % …"
@@ -140,13 +140,13 @@ struct Bottleneck {
 /// that moves data; the rest of it waits for other ranks. Empty: all of it moves data.
 Bottleneck bottleneck(const graph::Graph& graph, const Options& options = {}, std::span<const Ns> transfer = {});
 
-// Whether a graph can move. A replay keeps what no rule explains as a distance, so that it meets the trace even where a
-// queue was swallowed by one such distance; then it is exact and inert. Three simulations with costs at zero tell:
+// How far the length of a step follows its costs. A replay keeps delays that no rule explains as fixed lags, so it matches the
+// trace even where such a lag stands for a whole queue: exact, but no change can shorten it. Three simulations show this:
 //
-//   frozen     nothing costs anything: what is left is distances. A few percent are gaps and latencies, more are waits
-//              that nobody explained and that no change will shorten
-//   cpu_free   the CPU costs nothing: the step must come down to the GPU's own critical path
-//   gpu_free   the GPU and the network cost nothing: the step must come down to the CPU's work
+//   frozen     all costs are zero: what is left is lags. A few percent are gaps and latencies, more are waits
+//              without an explanation, which no change will shorten
+//   cpu_free   the CPU costs nothing: the step must shrink to the GPU's own critical path
+//   gpu_free   the GPU and the network cost nothing: the step must shrink to the CPU's work
 //
 // All of them are the distance between the ends of the last two of several copies in a row.
 
@@ -181,13 +181,13 @@ struct Limits {
 /// Only the first of them: the step with every cost at zero.
 Ns frozen_time(const graph::Graph& graph);
 
-/// A distance of more than 50 us that no change shortens.
+/// A lag of more than 50 us that no change shortens.
 struct LongLag {
   std::uint32_t from, to;  ///< tasks; `from` is the lane predecessor where the kind is kLane
   graph::DependencyKind kind;
   Ns lag;
 };
-/// All of them, longest first. Hand-overs between threads and threads of their own pace have their name and are left out.
+/// All of them, longest first. Hand-overs between threads and lags of independent threads have a known cause and are left out.
 std::vector<LongLag> long_lags(const graph::Graph& graph);
 
 /// Of a graph whose unchanged step is `step`. The graph must have passed graph::verify.

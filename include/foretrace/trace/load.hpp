@@ -37,11 +37,12 @@ struct ParquetReader {
 };
 
 struct LoadOptions {
-  unsigned threads = 0;        ///< 0: as many as the machine has; the result is the same for any number
-  bool strict = false;         ///< any lost record is an error
-  bool partial = false;        ///< a truncated input yields what came before the cut
-  Progress progress;           ///< may be empty
-  std::string steps_by = {};   ///< the range that marks steps (trace::steps_by); empty: found in the order of trust
+  unsigned threads = 0;  ///< 0: as many as the machine has; the result is the same for any number
+  bool strict = false;   ///< any lost record is an error
+  bool partial = false;  ///< a truncated input yields what came before the cut
+  Progress progress;     ///< may be empty
+  std::string steps_by =
+      {};  ///< the range that marks steps (trace::steps_by); empty: found automatically, the most reliable source first
   ParquetReader parquet = {};  ///< for Nsight's export of Parquet tables; without one such folders are refused
 };
 
@@ -50,7 +51,7 @@ Result<Trace> load(const std::string& path, const LoadOptions& options = {});
 /// One trace from bytes in memory (tests, fuzzing, Python).
 Result<Trace> load_bytes(std::string_view bytes, const std::string& name, const LoadOptions& options = {});
 
-/// The trace files behind arguments that may be files or folders, sorted by rank where names or contents tell it.
+/// The trace files behind arguments that may be files or folders, sorted by rank where names or contents show it.
 /// Folders are searched one level deep for files of a known format; a folder without any is an error.
 Result<std::vector<std::string>> find_trace_files(const std::vector<std::string>& paths,
                                                   const LoadOptions& options = {});
@@ -63,7 +64,7 @@ struct FormatInfo {
 /// All formats this build reads, sorted by name.
 std::vector<FormatInfo> formats();
 
-// A trace as bytes and back, for processes of one version that read for each other (a cluster's workers). Not a file format:
+// A trace as bytes and back, for exchange between processes of one version (a cluster's workers). Not a file format:
 // it changes with the columns.
 //
 //   std::string bytes = pack(trace);

@@ -1,5 +1,5 @@
 #pragma once
-// Trace: what a profiler wrote, as columns. Nobody writes to it after the import.
+// Trace: what a profiler wrote, as columns. Read-only after the import.
 //
 // One row per event of the file, in the order of the file (also for metadata and flow rows, so that counts per category
 // equal those of the file; only a B and its E are one row, an X). Columns every event has are dense; what only some kinds
@@ -26,7 +26,7 @@
 namespace foretrace::trace {
 
 // What an event is, independent of how a profiler's version spelled it ("Operator", "cpu_op" and "hpu_op" are all
-// kOp). The spelling itself is kept alongside it: Trace::categories.
+// kOp). The spelling itself is kept too: Trace::categories.
 
 enum class EventKind : std::uint8_t {
   kOp,             ///< framework operation on a CPU thread (aten::mm, autograd nodes)
@@ -283,7 +283,7 @@ struct Trace {
   std::string format;             ///< the importer's name, "kineto"
   std::uint64_t input_bytes = 0;  ///< uncompressed
   bool partial = false;           ///< the input was cut off and read with `partial`
-  std::string steps_by;           ///< the range that marks steps, where whoever loaded the trace named one
+  std::string steps_by;           ///< the range that marks steps, where LoadOptions::steps_by named one
 
   /// Time in ns of an event since the epoch = base_time_ns + start ("baseTimeNanoseconds"). 0 where the file names no base:
   /// `start` is then whatever the file counts from.
@@ -356,7 +356,7 @@ struct Step {
   LaneId lane;  ///< the thread that carries the range; invalid when none
   /// Time between start and end in which the step waited for work that is not in the file; not part of its duration.
   Ns waited = 0;
-  /// When that work was over: what the step launched before did not start earlier.
+  /// When that work ended: nothing that the step launched before could start earlier.
   Ns waited_until = 0;
   /// Of a step alone in its file: when its thread had done its last task. The step ends when its GPU work has, too.
   std::optional<Ns> thread_end;
@@ -378,11 +378,11 @@ struct Steps {
 /// no timed event at all.
 Steps find_steps(const Trace& trace);
 
-/// The steps by ranges named `name` (operations, user ranges, Python frames): exactly so, by a pattern with `*`, or but for
+/// The steps by ranges named `name` (operations, user ranges, Python frames): exactly, by a pattern with `*`, or up to
 /// their numbers ("step" for "step 12"). An unknown name is an error that says which there are.
 Result<Steps> steps_by(const Trace& trace, std::string_view name);
 
-/// From now on find_steps(trace) goes by ranges of this name; an error where there are none. An empty name changes nothing.
+/// From now on find_steps(trace) uses ranges of this name; an error where there are none. An empty name changes nothing.
 Status mark_steps_by(Trace& trace, const std::string& name);
 
 /// A range that could mark steps.

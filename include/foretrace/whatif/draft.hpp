@@ -30,7 +30,7 @@ using graph::GraphLane;
 using graph::Phase;
 using graph::TaskKind;
 
-/// A point on a stream and on the thread that feeds it; what is inserted goes behind it.
+/// A point on a stream and on the thread that feeds it; new work is inserted behind it.
 struct Place {
   std::uint32_t cpu = kNone, gpu = kNone;
   [[nodiscard]] bool known() const { return cpu != kNone && gpu != kNone; }
@@ -88,9 +88,9 @@ class Draft {
   void scale(const Selection& tasks, double factor);
   void set(const Selection& tasks, Ns cost);
   void set(std::uint32_t task, Ns cost, graph::Origin origin = graph::Origin::kModelled);
-  /// Removes tasks and links what is left: its lane neighbours take its place, and what waited for it waits for what it
-  /// waited for. A removed wait no longer waits. kWithLaunch: a GPU task takes its call and its operation's CPU time with it, as far as nothing else is
-  /// launched by them.
+  /// Removes tasks. The tasks around each on its lane become neighbours, and what waited for it waits for what it waited for;
+  /// a removed wait no longer waits. kWithLaunch: the call and the CPU time of the operation that launched a GPU task are removed
+  /// too, as far as they launch nothing else.
   void remove(const Selection& tasks, Removal how = kTaskOnly);
   /// Returns the place behind the new task: its id and that of its launch. Behind a task of a CUDA graph the new one becomes
   /// part of that graph: it has no launch, and the place on the CPU is behind the graph's.
@@ -106,10 +106,10 @@ class Draft {
   /// A lane that this draft added, to set its role or its link.
   graph::GraphLane& added_lane(std::uint32_t lane);
   std::uint32_t append(std::uint32_t lane, TaskKind kind, std::string name, Ns cost, Phase phase, graph::LayerId layer);
-  /// One that contradicts the order of a lane stays in, and graph::verify refuses the changed graph.
+  /// A dependency that contradicts the order of a lane is kept, and graph::verify rejects the changed graph.
   void depend(std::uint32_t from, std::uint32_t to, Ns lag, DependencyKind kind, std::uint32_t point = graph::kWhole);
   /// The lanes of these tasks no longer run in order: of the tasks that could start, the highest priority goes first.
-  /// Others have 0. Both travel with the graph, so that later what-ifs and every simulation keep to them.
+  /// Others have 0. Both are stored in the graph, so later what-ifs and every simulation follow them.
   void schedule(const Selection& tasks, std::int32_t priority);
   void set_lane_lag(std::uint32_t task, Ns lag);
   /// What the task computes becomes another row of the model's works.
@@ -121,7 +121,7 @@ class Draft {
     periodic_ = structural_ = true;
     ++changed_;
   }
-  /// Something that is no task changed, the memory of the model: that counts as a change too.
+  /// Counts a change that is not a change of tasks: of the model's memory.
   void note_change() { ++changed_; }
   /// Copies tasks with the dependencies, shares of the device and launches among them. On each lane the copies follow the lane's last task of
   /// `behind` (or keep their order behind their originals' lane end when it has none). Returns draft ids, in order of
@@ -138,12 +138,12 @@ class Draft {
   [[nodiscard]] std::size_t changed() const { return changed_; }
 
   /// The changed graph. Cost-only drafts copy columns; structural ones rebuild once. On a stream, tasks that were inserted or
-  /// are launched in another way stand where their calls put them: a stream runs its work in the order of its launches.
+  /// are launched by other calls are placed by those calls: a stream runs its work in the order of its launches.
   [[nodiscard]] Graph commit() const;
   /// The same; `works`, which describes the tasks of the graph, describes those of the changed one then.
   [[nodiscard]] Graph commit(work::Works& works) const;
-  /// After commit(): the trace shows work of a stream in another order than that of its launches, where this draft put more.
-  /// The changed graph may not be sound then.
+  /// After commit(): work was added to a stream on which the trace shows work in another order than that of its launches.
+  /// The changed graph may then contain a cycle.
   [[nodiscard]] bool contradicted() const { return contradicted_; }
 
  private:

@@ -23,12 +23,12 @@ struct LaunchCosts {
   std::array<Ns, host::kCpuPhases> cpu_per_launch = {};  ///< operation overhead and call together
 };
 
-/// Communication alongside computation: how a collective's thread blocks and memory traffic slow kernels, and the other way
-/// round (docs/internals/scale.md gives the form and the fit).
+/// Communication that overlaps computation: how a collective's thread blocks and memory traffic slow kernels, and vice
+/// versa (docs/internals/scale.md gives the form and the fit).
 struct Interference {
   int sms = 0;                     ///< that a collective occupies
-  double kernels = 0;              ///< speed a kernel loses alongside a collective, beyond those SMs
-  double collective = 0;           ///< speed a collective loses alongside kernels
+  double kernels = 0;              ///< share of its speed that a kernel loses during a collective, beyond those SMs
+  double collective = 0;           ///< share of its speed that a collective loses while kernels run
   double communication_sigma = 0;  ///< spread of log(real / modelled) of the collectives
 };
 
@@ -63,15 +63,15 @@ class Residuals {
   /// Those of the device on which a step was recorded, by its name; the reference device's where no steps were measured on it.
   static const Residuals& built_in(std::string_view device);
 
-  /// The standard deviation whose 10th and 90th percentile hold four of five of a family's residuals, each model one vote however
-  /// many rows it has; times what Student's t adds where few models were measured. A family of kernels that nobody measured gets what all
-  /// kernels together have; where that is nothing either, what the families of the reference device's table have, the root of their mean square.
+  /// The standard deviation for which the band from the 10th to the 90th percentile holds four of five of a family's residuals; each
+  /// model counts once. Multiplied by the factor of Student's t where few models were measured. A family of kernels that was not
+  /// measured gets the value of all kernels together; without any, the root mean square of the reference device's families.
   [[nodiscard]] double sigma(std::string_view family) const;
   /// Models with rows of this family.
   [[nodiscard]] std::size_t models(std::string_view family) const;
   [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
 
-  /// What is taken of something nobody measured on a device: the root mean square of its built-in table's families.
+  /// The default for a family that was not measured on a device: the root mean square of its built-in table's families.
   static double unmeasured(std::string_view device);
 
  private:
@@ -81,7 +81,7 @@ class Residuals {
 /// Families that are not kinds of kernels.
 inline constexpr std::string_view kHostFamily = "host";      ///< CPU time between runs and after a change
 inline constexpr std::string_view kScaledFamily = "scaled";  ///< measured kernels times a factor
-/// What two changes do to each other beyond what each does to kernels and host; of the whole step, for every change after the
+/// Interaction of two changes beyond the effect of each on kernels and host; of the whole step, for every change after the
 /// first.
 inline constexpr std::string_view kCombinedFamily = "combined";
 
@@ -89,8 +89,8 @@ struct Model {
   const trace::Trace* trace = nullptr;
   graph::Graph graph;
   std::shared_ptr<const GraphFacts>
-      facts;                               ///< about the graph, shared by all copies of the model; whoever replaces the
-                                           ///< graph replaces them
+      facts;  ///< about the graph, shared by all copies of the model; replaced together with
+              ///< the graph
   std::shared_ptr<const OpChains> chains;  ///< of the trace's operations, shared by all copies of the model
   work::Works works;                       ///< of the graph's tasks; grows as what-ifs change them
   hardware::Device device;
@@ -109,7 +109,7 @@ struct Model {
   Ns replayed = 0;
   double samples = 1;       ///< in a step, as a multiple of the traced step's; `batch` changes it
   double pass_samples = 1;  ///< in one forward pass, the same way; accumulation changes it too
-  /// Of log time, by family: what carrying kernels over to another GPU left uncertain. 0 on the GPU of the trace.
+  /// Of log time, by family: the uncertainty of kernel times moved to another GPU. 0 on the GPU of the trace.
   std::array<double, work::kFamilies> moved_sigma = {};
   std::optional<Interference> interference;  ///< set by what-ifs that add communication
   int replicas = 1;                          ///< of the model, each with a batch of its own, as set by them; and
@@ -141,7 +141,7 @@ struct Model {
   std::shared_ptr<const JobModels> job;
 };
 
-/// Of every event of the model's trace, whether it is an operation whose name, or that of one around it, matches the glob.
+/// For every event of the model's trace: whether it is an operation whose name, or that of an enclosing one, matches the glob.
 std::vector<bool> matching_operations(const Model& model, const std::string& glob);
 
 }  // namespace foretrace::whatif

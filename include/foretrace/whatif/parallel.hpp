@@ -32,9 +32,9 @@ enum class Scheme : std::uint8_t {
   kFsdp,         ///< ZeRO 3: parameters gathered before use, gradients reduce-scattered
   kZero1,        ///< optimizer states divided: all-reduce, then each owner broadcasts its updated parameters
   kZero2,        ///< gradients divided too: reduce-scatter, then updated parameters gathered
-  kPs,           ///< parameter servers: alongside the workers or on machines of their own
-  kP3,           ///< slices, the layers needed first go first
-  kBlueConnect,  ///< all-reduce taken apart along the levels of the network
+  kPs,           ///< parameter servers: on the workers or on machines of their own
+  kP3,           ///< gradients in slices, those of the first layers first
+  kBlueConnect,  ///< all-reduce split along the levels of the network
   kHorovod,      ///< a fusion buffer filled every cycle
 };
 std::string_view to_string(Scheme scheme);
@@ -65,17 +65,17 @@ struct Parallelism {
   /// FSDP: parameters are gathered in this type, and computed with in it; gradients are reduced in that one. Nothing: as the
   /// step has them, and as parameters are gathered.
   std::optional<work::Dtype> param_dtype = {}, reduce_dtype = {};
-  bool reshard = true;       ///< FSDP: a unit is let go behind its forward pass and gathered again for backward
+  bool reshard = true;       ///< FSDP: a unit is freed after its forward pass and gathered again for backward
   int prefetch = 0;          ///< FSDP: units gathered ahead of their use; 0: one in backward, as PyTorch does by itself
   int shard = 0;             ///< FSDP: GPUs that divide one copy of the model (HSDP); 0: all of them
   bool cpu_offload = false;  ///< FSDP: shards, their gradients and the update live on the host
   bool flat = false;         ///< FSDP: a unit is one flat tensor (FullyShardedDataParallel), never copied in or out
   bool priorities = true;    ///< P3: false sends whole gradients, first come, first served
-  double cycle_ms = 1;       ///< Horovod: how often the buffer is looked at
+  double cycle_ms = 1;       ///< Horovod: how often the buffer is flushed
   double slow_worker = 1;    ///< the slowest worker's computation takes this many times as long
 };
 
-/// The same as a use of the scheme's what-if, for callers that have a network rather than its name. The use keeps `collectives`
+/// The scheme as a use of its what-if, for callers that have a network rather than its name. The use keeps `collectives`
 /// alive.
 Use parallel_use(const Parallelism& how, std::shared_ptr<const hardware::CollectiveModel> collectives, int workers,
                  int gpus_per_node);
@@ -119,7 +119,7 @@ Result<Network> network_of(const NetworkChoice& choice, const hardware::Device& 
 /// An error unless all nodes are full or one node holds all workers. `per_node` 0: the fabric's own.
 Status check_nodes(std::int64_t workers, std::int64_t per_node);
 
-/// The fabric of the node this GPU is most often sold in.
+/// The fabric of the node that this GPU is most often sold in.
 std::string usual_fabric(const hardware::Device& device);
 
 }  // namespace foretrace::whatif

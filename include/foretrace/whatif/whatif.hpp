@@ -41,7 +41,7 @@ std::string to_string(const std::vector<Need>& needs);
 /// Why the model lacks something, for the user; empty when it does not.
 std::string missing(const Model& model, Need need);
 
-/// The subject of a change.
+/// What a change acts on.
 enum class Changes : std::uint8_t {
   kCosts,          ///< what tasks cost, and nothing else
   kBatch,          ///< samples in a step
@@ -166,32 +166,33 @@ struct WhatIf {
   std::string (*code_for)(const Parameters& parameters, bool training) = nullptr;
   Effort effort = Effort::kWork;
   Stage stage = Stage::kKernels;
-  bool repeats_work = false;  ///< it copies parts of the step, as the other changes leave them: applied behind those
-  std::vector<std::string> advise = {};  ///< uses `advise` tries; none: nobody would switch it on by itself
-  bool validated = false;       ///< meets its measured rows (docs/internals/accuracy.md), or is right by definition
+  bool repeats_work =
+      false;  ///< it copies parts of the step as the other changes leave them, so it is applied after them
+  std::vector<std::string> advise = {};  ///< uses that `advise` tries; none: not worth switching on alone
+  bool validated = false;  ///< agrees with its measured rows (docs/internals/accuracy.md), or is right by definition
   std::string definition = {};  ///< why there is nothing to measure; empty where there is
   Evidence evidence = {};       ///< filled in by the catalogue
   std::function<Status(Model& model, Draft& draft, const Parameters& parameters)> apply = {};
-  /// Of values that are right one by one and wrong together, before the trace is read; none: any go together.
+  /// Rejects combinations of values that are valid only separately, before the trace is read; null: all combinations are valid.
   Status (*check)(const Parameters& parameters) = nullptr;
-  /// Why the step has it already, in the user's words; empty where it does not. None: no trace shows it.
+  /// How the step shows that it has the change already, for the user; empty where it does not. None: no trace can show it.
   std::function<std::string(const Model& model, const Parameters& parameters)> already = {};
-  /// Why it says nothing of a step that a compiler made one program of (JAX, XLA); empty: it applies there too.
+  /// Why it does not apply to a step compiled as a whole (JAX, XLA); empty: it applies there too.
   std::string whole_program = {};
   /// Why it has no effect on a GPU (TF32 on one without it); empty where it has. Null: it has an effect on every GPU.
   std::string (*no_effect_on)(const hardware::Device& device) = nullptr;
   /// Writes the lines that switch it on into a training script. Null: only `code` is shown.
   void (*write_code)(const ScriptPart& part, ScriptPlaces& to) = nullptr;
-  /// Settings of a validated what-if that no measured step had: "bits=8" (a value), "layers" (any value).
+  /// Settings of a validated what-if without a measured step: "bits=8" (a value), "layers" (any value).
   std::vector<std::string> unvalidated = {};
   std::vector<Explains> explains = {};  ///< differences between two recordings that it accounts for
 };
 
 /// The catalogue, sorted by name. One file each under src/whatif/catalogue.
 const std::vector<WhatIf>& catalogue();
-/// Those with this subject, by name; and the catalogue's first. It has at least one of each.
-std::vector<const WhatIf*> that_change(Changes changes);
-const WhatIf& the_one_that_changes(Changes changes);
+/// The what-ifs that change this, by name; and the first of them in the catalogue, which has at least one of each.
+std::vector<const WhatIf*> whatifs_that_change(Changes changes);
+const WhatIf& first_whatif_that_changes(Changes changes);
 /// The use of a what-if that makes this difference: "fused-optimizer"; empty where none does.
 std::string use_that_explains(Difference difference);
 /// Adds a what-if of the embedding program or of a plugin until the program ends, or replaces one added before under the same
@@ -222,8 +223,8 @@ struct BandPart {
   std::string why = {};  ///< for the user: "one step was recorded: nothing shows how steps vary"
 };
 
-/// What no step with these changes can take less than, whatever the models say: its unchanged GPU work at the times of the trace,
-/// changed work at the GPU's peak rates.
+/// A lower bound for a step with these changes, independent of the models: unchanged GPU work at its traced times, changed work
+/// at the GPU's peak rates.
 struct Bound {
   Ns step = 0;           ///< 0: the trace does not say
   std::string_view by;   ///< "GPU busy time", "roofline", "PCIe"

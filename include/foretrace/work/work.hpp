@@ -1,6 +1,6 @@
 #pragma once
-// What an operation computes on the GPU, from its shapes, element types and kernel names: the input of the cost models. A head
-// that all work has, and a kind with the sizes of its family.
+// What an operation computes on the GPU, from its shapes, element types and kernel names: the input of the cost models. A part
+// common to all work, and a kind with the sizes of its family.
 //
 //   Work product = gemm_work(1, 4096, 3072, 768, Dtype::kFp32);
 //   Work half = with_dtype(product, Dtype::kFp16);             // the same operation in half precision
@@ -31,7 +31,7 @@ std::int64_t bytes_of(Dtype dtype);
 Dtype parse_dtype(std::string_view text);
 constexpr bool is_half(Dtype dtype) { return dtype == Dtype::kFp16 || dtype == Dtype::kBf16; }
 
-// The sizes of an operation, by kind: what a product has, a convolution has not. Sizes in elements unless named otherwise; 0
+// The sizes of an operation, by kind of work. Sizes in elements unless named otherwise; 0
 // means "not known" (traces without shapes).
 
 enum class Family : std::uint8_t {
@@ -134,7 +134,7 @@ struct Rows {
   bool groups = false;  ///< a group norm: the rows are groups of channels, and kernels of its own work on them
   Operation operation = Operation::kDefault;
   std::int64_t kept = 0;  ///< of each row: the k of topk
-  /// Of a group norm: how many samples, and the channels of each. Of a sum over planes: the stretches each sum is over.
+  /// Of a group norm: how many samples, and the channels of each. Of a sum over planes: how many contiguous runs each sum covers.
   std::int64_t samples = 0, channels = 0;
   friend bool operator==(const Rows&, const Rows&) = default;
 };
@@ -158,7 +158,7 @@ struct Gather {
   std::int64_t sets = 1;   ///< the same indices in each of so many tables: x[:, index]
   std::int64_t bags = 0;   ///< sums that are written, where rows go into bags
   bool parameter = false;  ///< the table is one, and has as many rows whatever the batch
-  /// Where several indices may say the same place, and what they bring is added up there.
+  /// Whether values of several indices that name the same place are added up there.
   [[nodiscard]] bool adds_up() const {
     return operation == Operation::kAdded || operation == Operation::kScattered || operation == Operation::kSorted;
   }
@@ -188,13 +188,13 @@ struct MemoryCopy {
   friend bool operator==(const MemoryCopy&, const MemoryCopy&) = default;
 };
 
-/// std::monostate: communication, and what nobody knows.
+/// std::monostate: communication and unknown work.
 using Kind = std::variant<std::monostate, Gemm, Convolution, Attention, Recurrent, BatchNorm, Pooling, Rows, Gather,
                           Pointwise, MemoryCopy>;
 /// The kind of all work of a family, with no sizes yet.
 Kind kind_of(Family family);
 
-/// How an operation walks its tensors; decides which kernel the framework picks. Products do not ask.
+/// How an operation accesses its tensors; decides which kernel the framework picks. Not used for products.
 enum class Access : std::uint8_t {
   kContiguous,    ///< same shape, same order, same element type: vectorised loads
   kMixed,         ///< contiguous with different element types (fp16 + fp32, a cast from half): scalar loads
@@ -223,7 +223,7 @@ struct Work {
   double bytes_read = 0, bytes_written = 0;
   /// Of those, bytes that keep their type when `dtype` changes (indices, masks).
   double fixed_read = 0, fixed_written = 0;
-  /// Of a compiled program's product: elements of the operand in which no sample is, its weight.
+  /// Of a compiled program's product: elements of the operand that does not depend on the samples, its weight.
   std::int64_t weight_elements = 0;
   /// What it took in strict fp32 on the trace's GPU, in ns, where a what-if made it TF32; 0 otherwise. A GPU without TF32 does
   /// it as before.
@@ -290,13 +290,13 @@ void refresh(Work& work);
 
 struct Works {
   std::vector<Work> rows;
-  Column<std::uint32_t> of_task;  ///< by task of the graph: a row, kNone where nobody describes it
+  Column<std::uint32_t> of_task;  ///< by task of the graph: a row, kNone where it has no description
 
   [[nodiscard]] std::size_t size() const { return rows.size(); }
   const Work& operator[](std::size_t row) const { return rows[row]; }
-  /// The row of a task, kNone for those nobody describes.
+  /// The row of a task, kNone for those without a description.
   [[nodiscard]] std::uint32_t row_of(std::size_t task) const { return task < of_task.size() ? of_task[task] : kNone; }
-  /// What a task computes; null where nobody describes it.
+  /// What a task computes; null where it has no description.
   [[nodiscard]] const Work* of(std::size_t task) const {
     const std::uint32_t row = row_of(task);
     return row == kNone ? nullptr : &rows[row];

@@ -26,7 +26,7 @@ class _Loader(object):
         return self._inner.create_module(spec)
 
     def exec_module(self, module):
-        module.__spec__.loader = module.__loader__ = self._inner  # nobody sees that we were here
+        module.__spec__.loader = module.__loader__ = self._inner  # leaves no trace of this hook
         self._inner.exec_module(module)
         try:
             getattr(_recording(), _WATCHED[self._name])(module)

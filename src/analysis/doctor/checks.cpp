@@ -30,13 +30,14 @@ Maybe no_kernels(const Facts& f) {
                    "foretrace predicts steps that run on a GPU: there is nothing to replay or to change.",
                    "record the step on a machine with a GPU, with the model and its inputs on it"};
   }
-  return Finding{"no_kernels", Weight::kBlocks, fmt::format("{}, nor anywhere in the trace", graph::kNoGpuWork),
-                 "Without kernels there is nothing to replay or to change: foretrace predicts steps that run on a GPU.",
-                 f.trace->partial
-                     ? std::string("the file ends before the GPU's events; a whole file has them")
-                     : fmt::format("{}; if it was recorded so, CUPTI could not attach: another profiler was "
-                                   "running, or the process lacks the permission",
-                                   kBothActivities)};
+  return Finding{
+      "no_kernels", Weight::kBlocks, fmt::format("{}, nor anywhere in the trace", graph::kNoGpuWork),
+      "Without kernels there is nothing to replay or to change: foretrace predicts steps that run on a GPU.",
+      f.trace->partial
+          ? std::string("the file ends before the GPU's events; a whole file has them")
+          : fmt::format("{}; if the recording itself lacks them, CUPTI could not attach: another profiler was "
+                        "running, or the process lacks the permission",
+                        kBothActivities)};
 }
 
 Maybe no_cpu(const Facts& f) {

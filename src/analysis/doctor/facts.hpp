@@ -1,5 +1,5 @@
 #pragma once
-// Facts: what doctor's checks ask about a trace, gathered in a few passes over its columns.
+// Facts: what doctor's checks read about a trace, collected in a few passes over its columns.
 
 #include <array>
 #include <cstdint>

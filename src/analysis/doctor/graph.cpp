@@ -41,7 +41,7 @@ Maybe no_graph(const Facts& f) {
 
 Maybe replay_off(const Facts& f) {
   if (!f.replay || std::abs(f.replay->error_pct) <= 2) return {};
-  // Where the GPU runs behind the CPU the range is not what a replay should meet.
+  // Where the GPU runs behind the CPU the range is not what a replay should match.
   if (f.replay->period && std::abs(percent_off(f.replay->replayed, *f.replay->period)) <= 2) return {};
   if (f.replay->outlasts) return {};
   return Finding{

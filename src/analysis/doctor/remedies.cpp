@@ -15,8 +15,8 @@ constexpr Remedy kNsight[] = {
     {"cold_step",
      "run a few steps first: nsys profile --capture-range=cudaProfilerApi, with cudaProfilerStart() after ten steps"},
     {"no_kernels",
-     "nsys profile --trace=cuda,nvtx …, then nsys export --type sqlite REPORT.nsys-rep; where that was done, "
-     "the process may not profile: see `nsys status --environment`"},
+     "nsys profile --trace=cuda,nvtx …, then nsys export --type sqlite REPORT.nsys-rep; if that was done, the process "
+     "lacks the permission to profile: see `nsys status --environment`"},
     {"no_cpu", "nsys profile --trace=cuda,nvtx …, and export without --tables"},
     {"partial", "nsys export --type sqlite --force-overwrite=true REPORT.nsys-rep again; a full disk cuts files too"},
     {"no_profiler_step",
@@ -36,8 +36,8 @@ constexpr Remedy kNsight[] = {
      "wrap each leaf module's forward in torch.cuda.nvtx.range(f\"layer:{name}|{type(m).__name__}\") and record "
      "NVTX: nsys profile --trace=cuda,nvtx"},
     {"no_memory",
-     "Nsight records what the driver gives out (--cuda-memory-usage=true), not what the framework's allocator does "
-     "with it; foretrace's recorder does: with foretrace.record(…)"},
+     "Nsight records the driver's allocations (--cuda-memory-usage=true), not those of the framework's allocator, "
+     "which foretrace's recorder records: with foretrace.record(…)"},
     {"no_cuda_sync", "nsys profile --trace=cuda --cuda-event-trace=true, and export without --tables"},
     {"unresolved_stream_waits", "nsys profile --cuda-event-trace=true records which record each wait is for"},
     {"no_backward_links",
@@ -66,8 +66,8 @@ constexpr Remedy kXla[] = {
     {"cold_step", "call the compiled function once before jax.profiler.start_trace(): its first call compiles it"},
     {"allocator", "XLA_PYTHON_CLIENT_PREALLOCATE=true (the default) takes the memory once"},
     {"no_kernels",
-     "with jax.profiler.trace(DIR): … around steps that run on a GPU; CUPTI must be there "
-     "(pip install \"jax[cuda13]\") and no other profiler be running"},
+     "with jax.profiler.trace(DIR): … around steps that run on a GPU; CUPTI must be installed (pip install "
+     "\"jax[cuda13]\") and no other profiler be running"},
     {"no_cpu", "jax.profiler.ProfileOptions(): leave host_tracer_level at 2"},
     {"partial", "let jax.profiler.stop_trace() return before the program ends or the file is copied"},
     {"no_profiler_step",

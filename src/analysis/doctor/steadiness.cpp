@@ -48,7 +48,7 @@ std::optional<Finding> allocator(const Facts& f) {
   if (!f.replay || f.replay->notes.allocator <= 0) return {};
   return Finding{
       "allocator", Weight::kCosts,
-      fmt::format("{} ms of {} are calls that take memory from the driver and give it back",
+      fmt::format("{} ms of {} are calls that allocate driver memory and free it again",
                   format_ms(f.replay->notes.allocator), f.replay->step),
       "The framework's allocator does not keep its memory. Each such call waits for the GPU, and other changes "
       "(compile, cuda-graph) are predicted with these calls in place.",

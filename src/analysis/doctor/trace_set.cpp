@@ -96,7 +96,7 @@ std::string TraceSet::sentence() const {
   if (!repeated_ranks.empty()) out += fmt::format("; more than once: {}", rank_list(repeated_ranks));
   if (without_rank > 0) out += fmt::format("; {} without a rank", plural(without_rank, "file"));
   out += ".";
-  if (ranks.size() > 1 && !communicates) return out + " They share no communication: no job.";
+  if (ranks.size() > 1 && !communicates) return out + " They share no communication, so they are not one job.";
   constexpr std::size_t kMostGroups = 4;
   for (std::size_t i = 0; i < std::min(lacking.size(), kMostGroups); ++i) {
     out += fmt::format(" Group {} of ranks {} lacks {}.", lacking[i].group, rank_list(lacking[i].ranks),

@@ -1,5 +1,4 @@
-// Whether the graph of the median step can move: waits that nothing explains are kept as distances, and no change shortens
-// them.
+// How far the median step follows its costs: waits that nothing explains are kept as fixed lags, which no change shortens.
 
 #include <fmt/format.h>
 
@@ -33,7 +32,7 @@ std::string waits_of(const DoctorReport::Replay& replay) {
 
 Maybe frozen(const Facts& f) {
   if (!f.replay || f.gpu_work() == 0 || f.replay->limits.frozen_pct() <= 100 * kNotableShare) return {};
-  // Hand-overs between threads are frozen too, but nobody asks what they wait for.
+  // Hand-overs between threads are frozen too, but their cause is known.
   simulate::Limits unnamed = f.replay->limits;
   unnamed.frozen -= f.replay->hand_overs;
   if (unnamed.frozen_pct() <= 100 * kNotableShare) return {};

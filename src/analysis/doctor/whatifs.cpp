@@ -1,5 +1,5 @@
-// Whether a trace holds what the what-ifs of a program or plugin say they need. Those of the catalogue are spoken for by the
-// findings, which say what each lack costs.
+// Whether a trace holds what the what-ifs of a program or plugin need. For the catalogue's, the findings say what each gap in
+// the trace costs.
 
 #include "analysis/doctor/checks.hpp"
 #include "foretrace/analysis/baseline.hpp"

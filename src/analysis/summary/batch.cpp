@@ -1,4 +1,4 @@
-// How many samples and tokens a step works on, where the shapes of its operations leave no doubt.
+// How many samples and tokens a step works on, where the shapes of its operations are unambiguous.
 
 #include <fmt/format.h>
 

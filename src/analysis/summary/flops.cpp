@@ -1,4 +1,4 @@
-// What a step multiplies, and how long that would take at the GPU's peak.
+// The FLOP of a step, and their time at the GPU's peak.
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// Phases, layers, operations and kernels of a step, read off its graph.
+// Phases, layers, operations and kernels of a step, from its graph.
 
 #include <fmt/format.h>
 

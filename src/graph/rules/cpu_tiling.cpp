@@ -1,5 +1,5 @@
 // CPU lanes, tiled exactly: every instant of a thread belongs to one task. Inside an operation or a call it belongs to the
-// innermost one; what no operation covers (Python, annotations) belongs to the operation that follows and goes with it, unless it is
+// innermost one; what no operation covers (Python, annotations) is counted with the operation that follows, unless it is
 // time of a range (range_time.hpp).
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #pragma once
-// Who kept a GPU task from starting when neither its launch nor its stream nor a known wait did.
+// Finds the task that delayed a GPU task when neither its launch, its stream nor a known wait did.
 
 #include <cstdint>
 #include <vector>

@@ -1,13 +1,13 @@
 // GPU -> GPU across streams where the profile holds no event records at all (XLA's): a library call that spreads its kernels over
-// streams of its own (cuDNN's FFT convolutions) lets them wait for what is in front of it, and whoever comes behind it wait for them.
-// Which kernels belong together, the call that launched them tells:
+// streams of its own (cuDNN's FFT convolutions) makes them wait for what precedes the call, and what follows it wait for them.
+// Which kernels belong together follows from the call that launched them:
 //
 //   home   the stream most of the launching thread's work runs on, some of the call's own included
 //   fork   a kernel of another stream waits for the last one before it, in order of launch, on the home stream: the call
 //          prepares its operands there
 //   join   the next work of the home stream waits for the last kernel on each of the others
 //
-// As with events, a wait that the times contradict is none: its source ended after its target began. A fork is then from the work in
+// As with events, a wait that the times contradict is dropped: its source ended after its target began. A fork is then from the work in
 // front of that source, and a join is at the next work of the home stream.
 
 #include <algorithm>
@@ -65,7 +65,7 @@ class LibraryStreams {
     const Stream home_stream = home_of(works);
     const auto at_home = [&](std::uint32_t i) { return stream_of(i) == home_stream; };
     std::vector<std::uint32_t> home;         // works of the home stream so far
-    std::map<Stream, std::uint32_t> forked;  // by stream: its last kernel that nobody waits for yet
+    std::map<Stream, std::uint32_t> forked;  // by stream: its last kernel that nothing waits for yet
     for (auto from = works.begin(); from != works.end();) {
       const auto to = std::find_if(from + 1, works.end(),
                                    [&](std::uint32_t i) { return op_of(i) == kNone || op_of(i) != op_of(*from); });

@@ -1,6 +1,6 @@
-// Batches that other processes make. The main thread waits for them in the loader's range; that wait is no work of its own. Where it is
-// what the step takes its time from, the workers make one batch per step between them, and go on while the step runs: a lane of their
-// own, whose task of one step is waited for in the next.
+// Batches that other processes make. The main thread waits for them in the loader's range; that wait is not work. Where it determines
+// the length of the step, the workers together make one batch per step, and continue while the step runs: a lane of their own, whose
+// task of one step is waited for in the next.
 
 #include <algorithm>
 

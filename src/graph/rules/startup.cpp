@@ -1,6 +1,6 @@
-// The step as it is once warm: start-up work is taken out of a cold step (startup.hpp says what that is). A first launch takes what
-// later ones take. Calls that take memory from the driver or load code take nothing. Trials and compiling go with the kernels they
-// launched. CPU time inside an operation around such a call is that of the same operation elsewhere in the step.
+// The step as it is once warm: start-up work is taken out of a cold step (startup.hpp says what that is). A first launch gets the time of
+// later ones. Calls that allocate driver memory or load code take no time. Trials and compilation are removed with the kernels they
+// launched. CPU time of an operation around such a call becomes that of the same operation elsewhere in the step.
 
 #include "graph/startup.hpp"
 
@@ -60,7 +60,7 @@ class TakeOut {
       const bool much = before > kLongestWarmCall || kind == StartupKind::kTuning;
       if (much && g_.op[task].valid()) cold_.insert(g_.op[task].value);
       if (kind != StartupKind::kTuning && kind != StartupKind::kCompiling) continue;
-      // What the call launched is not part of the step, and nobody waits for it.
+      // What the call launched is not part of the step, and nothing waits for it.
       task = kNone;
       s_.wait_task[c - s_.first_call] = kNone;
     }

@@ -43,15 +43,16 @@ void find_bursts(StepState& s) {
   for (std::uint32_t lane = 0; lane < s.index.cpu.size(); ++lane) {
     if (lane == s.main || s.index.has_ops[lane] == 0 || !s.ours(lane)) continue;
     bool open = false;
-    Ns beside = INT64_MIN;  // until then an operation of this thread runs alongside the main one, with all it calls
+    Ns concurrent_until = INT64_MIN;  // end of an operation that runs concurrently with the main thread
     for (const std::uint32_t e : s.index.begun_in(lane, s.begin, s.end)) {
       const Ns a = s.trace().events.start[e];
       const Ns b = s.trace().end(e);
       const auto next = std::upper_bound(points.begin(), points.end(), a);
-      // An event that straddles points of the main thread runs alongside it: nobody waits for it.
-      if (next == points.begin() || next == points.end() || b > *next || a < beside) {
+      // An event that straddles points of the main thread runs concurrently: nothing waits for it.
+      if (next == points.begin() || next == points.end() || b > *next || a < concurrent_until) {
         const trace::EventKind kind = s.trace().kind(e);
-        if (kind == trace::EventKind::kOp || kind == trace::EventKind::kRuntime) beside = std::max(beside, b);
+        if (kind == trace::EventKind::kOp || kind == trace::EventKind::kRuntime)
+          concurrent_until = std::max(concurrent_until, b);
         open = false;
         continue;
       }

@@ -1,7 +1,7 @@
 // Nodes of CUDA graphs that the trace does not hold. Profilers record some nodes of a graph and not others (of some versions
-// only copies, memsets and the kernels of one library). What shows is a stream that stands still inside a graph, or in
-// front of or behind one, while its work had been launched long before and nothing else runs on the device. The GPU works
-// there: the time becomes a task of its own, which follows the device's speed, and not a distance that nothing moves.
+// only copies, memsets and the kernels of one library). The sign is a stream that is idle inside a graph, or
+// before or after one, although its work was launched long before and nothing else runs on the device. The GPU works there:
+// the time becomes a task, which scales with the device's speed, instead of a fixed lag.
 
 #include <algorithm>
 #include <map>
@@ -26,7 +26,7 @@ Ns launched(const StepState& s, std::uint32_t work) {
 }
 
 // What had ended when the GPU stood still in front of a task. Nothing from outside can hold a node inside a graph, so only
-// nodes of the same launch count there; elsewhere all kernels of the device do. Copies run alongside kernels, but one that had
+// nodes of the same launch count there; elsewhere all kernels of the device do. Copies run concurrently with kernels, but one that had
 // just ended may have been waited for.
 class Busy {
  public:

@@ -1,6 +1,6 @@
 #pragma once
-// What a library decides before it launches anything: by which algorithm, in which layout, in how many kernels. Every such rule is in
-// this folder, apart from prices: laws price what is chosen, and what-ifs and transfers ask here what that is.
+// What a library decides before it launches anything: the algorithm, the layout, the number of kernels. All such rules are in this
+// folder, separate from costs: laws give the time of what is chosen, and what-ifs and transfers look up the choice here.
 //
 //   kernels_of(half, 12)                // 6: a product on tensor cores is a handful of kernels
 //   layout_changes(half_nchw, a100)     // operand and filter: kernels there write NCHW

@@ -125,7 +125,7 @@ std::int64_t fourier_bytes(const Work& w, const Convolution& c, const ConvTensor
                        saturated_product(4, turned));
 }
 
-// The filters, and the images of one tile; two tiles are worked on side by side.
+// The filters, and the images of one tile; two tiles are processed in parallel.
 std::int64_t fourier_tiles_bytes(const Work& w, const Convolution& c, std::int64_t edge) {
   const std::int64_t whole = edge - std::max(c.kernel_h, c.kernel_w) + 1;
   const bool to_input = w.family == Family::kConvDataGrad;

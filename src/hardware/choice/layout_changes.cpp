@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kToLast = "nchwToNhwcKernel";
 constexpr std::string_view kFromLast = "nhwcToNchwKernel";
 
-// Kernels on tensor cores work in NHWC, strict fp32 ones in NCHW: a convolution whose tensors are the other way round is copied.
+// Kernels on tensor cores work in NHWC, strict fp32 ones in NCHW: a convolution whose tensors have the other layout copies them.
 // What is a product as it is (one tap, no stride, no groups) needs no copy on tensor cores, one channel to a group has kernels for
 // both layouts, and strict fp32 has kernels for weight gradients in either.
 //

@@ -1,5 +1,5 @@
 #pragma once
-// The copies a convolution library makes of tensors because its kernel wants the other memory layout.
+// The copies a convolution library makes of tensors because its kernel needs the other memory layout.
 
 #include <cstdint>
 #include <string_view>

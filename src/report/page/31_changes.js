@@ -18,7 +18,7 @@ function pastErrors(past) {
   const on = [count(past.models, "model"), past.networks ? count(past.networks, "network") : null].filter(Boolean).join(", ");
   const said = [known(past.step_pct) ? `step off by ${past.step_pct} % on average of ${count(past.rows, "row")}, ${past.worst_step_pct} % at worst (${past.worst_row})` : "no step could be judged",
     known(past.gpu_pct) ? `GPU time ${past.gpu_pct} %` : null, known(past.memory_pct) ? `peak memory ${past.memory_pct} %` : null, `measured on ${on}`,
-    known(past.blind_pct) ? `${count(past.blind_rows, "row")} predicted before the program had met them: ${past.blind_pct} %` : null,
+    known(past.blind_pct) ? `${count(past.blind_rows, "row")} predicted before their measurements were used: ${past.blind_pct} %` : null,
     known(past.unseen_pct) ? `${count(past.unseen_rows, "row")} of networks that nothing was fitted on: ${past.unseen_pct} %` : null];
   return said.filter(Boolean).join("; ");
 }

@@ -10,7 +10,7 @@ namespace foretrace::search {
 namespace {
 
 void propose(const StrategyView& v, std::vector<Strategy>& out) {
-  const std::string& name = whatif::the_one_that_changes(whatif::Changes::kAccumulation).name;
+  const std::string& name = whatif::first_whatif_that_changes(whatif::Changes::kAccumulation).name;
   const std::string now = use_in(v.strategy, name);
   int n = 1;
   if (const std::size_t at = now.find("n="); at != std::string::npos) {
@@ -18,9 +18,9 @@ void propose(const StrategyView& v, std::vector<Strategy>& out) {
   }
   // More parts only to save memory; fewer where it is no longer needed.
   // Each part is a pass of its own to simulate, so the next two sizes are tried, and more from there.
-  constexpr int kMost = 32;
+  constexpr int kMaxParts = 32;
   if (v.over_limit()) {
-    for (int parts = 2 * n; parts <= std::min(kMost, 4 * n); parts *= 2) {
+    for (int parts = 2 * n; parts <= std::min(kMaxParts, 4 * n); parts *= 2) {
       out.push_back(with(v.strategy, name, fmt::format("{}:n={}", name, parts)));
     }
   }

@@ -55,7 +55,7 @@ void propose(const PlanView& v, std::vector<Edits>& out) {
 }  // namespace
 
 PlanMove assign_buckets_move() {
-  return {"assign buckets", "all gradients are divided into buckets anew, for the earliest end of the last reduction",
+  return {"assign buckets", "all gradients are divided into new buckets, for the earliest end of the last reduction",
           "a bucket is memory: the largest one is held in addition to the gradients", propose};
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 void propose(const StrategyView& v, std::vector<Strategy>& out) {
   if (v.blocks.empty()) return;
-  const std::string& name = whatif::the_one_that_changes(whatif::Changes::kRecomputation).name;
+  const std::string& name = whatif::first_whatif_that_changes(whatif::Changes::kRecomputation).name;
   const std::string now = use_in(v.strategy, name);
   const std::size_t all = v.blocks.size();
   const std::size_t count = now.empty() ? 0 : count_in(now, all);

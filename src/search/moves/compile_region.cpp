@@ -11,7 +11,7 @@ namespace {
 
 void propose(const StrategyView& v, std::vector<Strategy>& out) {
   if (v.groups.size() < 2) return;
-  const std::string& name = whatif::the_one_that_changes(whatif::Changes::kCompilation).name;
+  const std::string& name = whatif::first_whatif_that_changes(whatif::Changes::kCompilation).name;
   const std::string now = use_in(v.strategy, name);
   if (now.find("mode=") != std::string::npos) return;
   const std::size_t all = heaviest(v.groups, &ModuleGroup::others, v.groups.size()).size();

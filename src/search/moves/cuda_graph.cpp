@@ -5,7 +5,7 @@ namespace foretrace::search {
 namespace {
 
 void propose(const StrategyView& v, std::vector<Strategy>& out) {
-  const std::string& name = whatif::the_one_that_changes(whatif::Changes::kLaunches).name;
+  const std::string& name = whatif::first_whatif_that_changes(whatif::Changes::kLaunches).name;
   if (use_in(v.strategy, name).empty()) out.push_back(with(v.strategy, name, name));
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the search may change of a recorded job that one trace does not have: the buckets of its reductions and the type they travel in,
+// What the search may change in a recorded job but not in a single trace: the buckets of its reductions and the type they travel in,
 // its pipeline's order and micro-batches, and the layers of its stages.
 
 #include <cstdint>

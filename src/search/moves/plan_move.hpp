@@ -1,5 +1,5 @@
 #pragma once
-// Moves on a plan of operations and gradients: each looks at the critical path of the plan that holds now and proposes edits.
+// Moves on a plan of operations and gradients: each looks at the critical path of the current plan and proposes edits.
 // One file each; the list is in plan_moves.cpp.
 
 #include <string>

@@ -9,7 +9,7 @@ namespace {
 void propose(const StrategyView& v, std::vector<Strategy>& out) {
   const Strategy bare = without(v.strategy, whatif::Changes::kPrecision);
   const bool any = bare.whatifs.size() != v.strategy.whatifs.size();
-  for (const whatif::WhatIf* w : whatif::that_change(whatif::Changes::kPrecision)) {
+  for (const whatif::WhatIf* w : whatif::whatifs_that_change(whatif::Changes::kPrecision)) {
     if (any && w->parts.memory == whatif::Part::kUnchanged) continue;
     for (const std::string& use : w->advise) {
       if (use_in(v.strategy, w->name) != use) out.push_back(with(bare, w->name, use));

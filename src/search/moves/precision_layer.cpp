@@ -1,4 +1,4 @@
-// Half precision pays in products and costs a cast, and its launch, around them. Where the CPU is the bottleneck the best mix
+// Half precision gains in products and costs a cast, and its launch, around them. Where the CPU is the bottleneck the best mix
 // has it only where the products are large: groups are taken by the time of their products, so how many is all there is to
 // decide.
 
@@ -12,7 +12,7 @@ namespace {
 
 void propose(const StrategyView& v, std::vector<Strategy>& out) {
   if (v.groups.size() < 2) return;
-  const whatif::WhatIf& half = whatif::the_one_that_changes(whatif::Changes::kPrecision);
+  const whatif::WhatIf& half = whatif::first_whatif_that_changes(whatif::Changes::kPrecision);
   const std::string now = use_in(v.strategy, half.name);
   const std::size_t all = heaviest(v.groups, &ModuleGroup::products, v.groups.size()).size();
   const std::size_t count = now.empty() ? 0 : count_in(now, all);

@@ -1,5 +1,5 @@
 #pragma once
-// Moves on strategies: each proposes strategies near the one it is shown. One file each; the list is in strategy_moves.cpp.
+// Moves on strategies: each proposes strategies close to a given one. One file each; the list is in strategy_moves.cpp.
 
 #include <string>
 #include <vector>

@@ -24,7 +24,7 @@ std::vector<MoveInfo> moves() {
 
 Strategy without(const Strategy& strategy, whatif::Changes changes) {
   Strategy out = strategy;
-  for (const whatif::WhatIf* w : whatif::that_change(changes)) {
+  for (const whatif::WhatIf* w : whatif::whatifs_that_change(changes)) {
     std::erase_if(out.whatifs, [&](const std::string& t) { return name_of(t) == w->name; });
   }
   return out;

@@ -16,7 +16,7 @@ void propose(const StrategyView& v, std::vector<Strategy>& out) {
 
 StrategyMove switch_algorithm_move() {
   return {"switch collective algorithm",
-          "reductions are taken apart along the levels of the network",
+          "reductions are split along the levels of the network",
           "needs process groups along nodes and a communication hook",
           Attacks::kCommunication,
           "blueconnect",

@@ -12,8 +12,7 @@ void propose(const StrategyView& v, std::vector<Strategy>& out) {
 }  // namespace
 
 StrategyMove switch_off_move() {
-  return {"switch off", "a change that a later one has made useless is taken out", "nothing", Attacks::kGpu, "",
-          propose};
+  return {"switch off", "a change that a later one has made useless is removed", "nothing", Attacks::kGpu, "", propose};
 }
 
 }  // namespace foretrace::search

@@ -1,4 +1,4 @@
-// Everything that is worth trying unasked and no other move handles.
+// All changes that are worth trying by default and that no other move handles.
 
 #include <algorithm>
 #include <array>
@@ -39,7 +39,7 @@ void propose(const StrategyView& v, std::vector<Strategy>& out) {
 StrategyMove switch_on_move() {
   return {"switch on",
           "a change of the catalogue: fused optimizer, channels last, compiled regions, …",
-          "what the change itself says it assumes (`foretrace list whatifs`)",
+          "what the change assumes (`foretrace list whatifs`)",
           Attacks::kGpu,
           "",
           propose};

@@ -1,4 +1,4 @@
-// Chakra execution traces (MLCommons, et_def.proto): messages of protobuf, each behind its length as a varint. First the metadata of
+// Chakra execution traces (MLCommons, et_def.proto): protobuf messages, each preceded by its length as a varint. First the metadata of
 // the file (version = 1, attr = 2; attr = 1 before there was a version), then nodes: id = 1, name = 2, type = 3, ctrl_deps = 4, data_deps = 5, start_time_micros = 6,
 // duration_micros = 7, inputs = 8, attr = 10.
 //
@@ -7,7 +7,7 @@
 // foretrace wrote holds its graph there.
 //
 // The reference converter writes neither a version nor when a node starts; an operation that launches work is cut into parts, "(0)",
-// "(1)" behind its name, and GPU work names its stream as `tid`. chakra_schedule.hpp sets the starts.
+// "(1)" after its name, and GPU work names its stream as `tid`. chakra_schedule.hpp sets the starts.
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// When the nodes of a Chakra trace run, where the file does not say so. The reference converter and generators write how long a node
-// takes and what it depends on; ASTRA-sim works out the rest, and so does this.
+// When the nodes of a Chakra trace run, where the file does not record it. The reference converter and generators write a node's duration
+// and dependencies; ASTRA-sim computes the schedule from them, and so does this file.
 
 #include <cstddef>
 #include <cstdint>

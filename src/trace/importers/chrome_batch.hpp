@@ -1,5 +1,5 @@
 #pragma once
-// What one piece of a trace yields: the same columns as trace::Events with ids local to the thread that parsed it.
+// The events of one piece of a trace: the same columns as trace::Events with ids local to the thread that parsed it.
 // Committing batches in the order of the file turns local ids into global ones, so that any number of threads gives the
 // same trace.
 

@@ -1,5 +1,5 @@
 #pragma once
-// What stands around the events of a Chrome trace.
+// The top-level keys of a Chrome trace other than its events.
 
 #include "foretrace/trace/trace.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers as traces write them nearly always, read without the generality of base/decimal, which takes the rest.
+// A fast path for numbers as traces nearly always write them; base/decimal reads the rest.
 
 #include <cstdint>
 #include <string_view>
@@ -28,7 +28,7 @@ inline bool read_int(std::string_view text, std::int64_t& value) {
   return parsed.has_value();
 }
 
-/// Microseconds with up to three decimals, as Kineto prints them; everything else goes the general way.
+/// Microseconds with up to three decimals, as Kineto prints them; everything else takes the general path.
 inline bool read_us(std::string_view text, Ns& ns) {
   if (text.size() >= 5 && text.size() <= 18 && text[text.size() - 4] == '.') {
     std::uint64_t v = 0;  // wraps on text that is no number, which is then discarded

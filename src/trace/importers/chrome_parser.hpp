@@ -3,7 +3,7 @@
 //
 // simdjson's first stage finds all structural characters and validates UTF-8 at several GB/s; this parser then walks that
 // index itself instead of going through the on-demand front end, because it wants raw spans (argument tuples are interned
-// as text), the exact place where the array ends, and to go on behind a bad record.
+// as text), the exact place where the array ends, and to continue after a bad record.
 
 #include <memory>
 #include <string>

@@ -91,9 +91,9 @@ namespace {
 
 // Addresses have 47 bits: no memory holds more.
 bool possible(const MemoryIds& m) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 47;
-  const auto total = [](std::int64_t bytes) { return bytes == kAbsent || (bytes >= 0 && bytes <= kMost); };
-  return (m.bytes == kAbsent || (m.bytes >= -kMost && m.bytes <= kMost)) && total(m.total_allocated) &&
+  constexpr std::int64_t kAddressLimit = std::int64_t{1} << 47;
+  const auto total = [](std::int64_t bytes) { return bytes == kAbsent || (bytes >= 0 && bytes <= kAddressLimit); };
+  return (m.bytes == kAbsent || (m.bytes >= -kAddressLimit && m.bytes <= kAddressLimit)) && total(m.total_allocated) &&
          total(m.total_reserved);
 }
 

@@ -60,13 +60,13 @@ struct Record {
 
 /// The runs of tuple text of one event, before they are joined: pieces of the original text between id arguments.
 struct TupleRuns {
-  static constexpr std::size_t kMost = 16;
+  static constexpr std::size_t kMaxRuns = 16;
   struct Run {
     const char* begin;
     std::uint32_t length;
     std::uint32_t structurals;  ///< structural characters inside
   };
-  Run run[kMost];
+  Run run[kMaxRuns];
   std::size_t count = 0;
 };
 

@@ -121,7 +121,7 @@ bool ChromeParser::Walker::arguments(Record& record, const std::uint32_t*& curso
     if (run_from == nullptr) return;
     const char* const begin = text + *run_from;
     const auto length = static_cast<std::uint32_t>(run_end - begin);
-    if (runs.count < TupleRuns::kMost) {
+    if (runs.count < TupleRuns::kMaxRuns) {
       runs.run[runs.count++] = {begin, length, static_cast<std::uint32_t>(run_to_ - run_from)};
     } else {
       sink_.tuple += sink_.tuple.size() > 1 ? "," : "";

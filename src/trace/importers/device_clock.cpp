@@ -16,7 +16,7 @@ namespace {
 
 constexpr Ns kReturn = 1 * kNsPerUs;    // from the end of the work to the call's return, at the least
 constexpr Ns kHalfRange = Ns{1} << 62;  // a guard: differences of times do not overflow
-constexpr std::size_t kEnough = 3;
+constexpr std::size_t kMinSamples = 3;
 
 bool waits_for_stream(std::string_view name) {
   return name.starts_with("cudaStreamSynchronize") || name.starts_with("cuStreamSynchronize");
@@ -34,7 +34,7 @@ Ns behind_by(const std::vector<Ns>& slack) {
   const auto early =
       static_cast<std::size_t>(std::lower_bound(slack.begin(), slack.end(), -kLongestWake) - slack.begin());
   const auto rows = static_cast<std::int64_t>(slack.size());
-  if (early < kEnough || !is_notable(static_cast<std::int64_t>(early), rows)) return 0;
+  if (early < kMinSamples || !is_notable(static_cast<std::int64_t>(early), rows)) return 0;
   const Ns lowest = slack[early / 50];  // a row or two may be anything
   return lowest < -kHalfRange ? 0 : -lowest;
 }
@@ -91,7 +91,7 @@ void align_device_clock(Trace& trace) {
   const Ns typical = late.empty() ? 0 : median(late);
   const Ns about = typical < kLongestWake ? 0 : typical;
   std::erase_if(late, [&](Ns by) { return by <= about - kLongestWake || by >= about + kLongestWake; });
-  if (late.size() < kEnough || slack.empty() || median(late) <= 0) return;
+  if (late.size() < kMinSamples || slack.empty() || median(late) <= 0) return;
   const Ns allowed = slack[slack.size() / 1000];
   const Ns shift = std::min(*std::max_element(late.begin(), late.end()) + kReturn, allowed);
   if (shift <= 0) return;

@@ -1,6 +1,6 @@
 #pragma once
 // Profilers stamp calls by the CPU's clock and work by the GPU's, and put both on one only to a few microseconds. Where the
-// GPU's runs ahead, work seems to end after the call that waited for it returned, and nobody would take it for the cause.
+// GPU's clock is ahead, work seems to end after the call that waited for it returned, and would not be recognised as the cause.
 
 #include "foretrace/trace/trace.hpp"
 

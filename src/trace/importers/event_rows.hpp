@@ -1,6 +1,6 @@
 #pragma once
-// Rows for a trace, one by one: for importers that do not go through the Chrome reader. It keeps the columns of one length
-// and finds categories and lanes again.
+// Rows for a trace, one by one: for importers that do not go through the Chrome reader. It keeps the columns at the same
+// length and reuses categories and lanes.
 
 #include <array>
 #include <map>

@@ -1,7 +1,7 @@
 #pragma once
-// Which instruction of a compiled program each kernel is of. A program that runs as one CUDA graph (XLA's command buffers,
-// the normal case) names no instruction on its kernels: what the compiler generated is known by its name, library calls
-// and copies by their order between those.
+// Which instruction of a compiled program each kernel belongs to. A program that runs as one CUDA graph (XLA's command buffers,
+// the normal case) names no instruction on its kernels: generated kernels are matched by name, library calls
+// and copies by their order between them.
 
 #include <cstdint>
 #include <string_view>

@@ -200,12 +200,12 @@ void HloModule::read_schedule(std::string_view bytes) {
 
 void HloModule::flatten(std::int64_t computation, int depth) {
   constexpr int kDeepest = 32;
-  constexpr std::size_t kMost = 4'000'000;
+  constexpr std::size_t kMaxLaunches = 4'000'000;
   const auto it = computations_.find(computation);
   if (it == computations_.end() || depth > kDeepest) return;
   for (const std::int64_t id : it->second.order) {
     const HloInstruction* in = at(id);
-    if (in == nullptr || launches.size() > kMost) continue;
+    if (in == nullptr || launches.size() > kMaxLaunches) continue;
     const bool inlined = is_one_of(in->opcode, "while conditional call async-start");
     if (inlined) {
       const auto begin = static_cast<std::uint32_t>(launches.size());
@@ -300,10 +300,10 @@ HloMessage HloModule::message_of(const HloInstruction& in) const {
     bytes += operand->shape.bytes();
     elements = saturated_sum(elements, operand->shape.elements());
   }
-  constexpr double kMost = 9e18;  // a guard: more does not fit into 64 bits
+  constexpr double kInt64Limit = 9e18;  // larger values do not fit into 64 bits
   if (!alike) {
     out.dtype = "u8";
-    elements = bytes < kMost ? static_cast<std::int64_t>(bytes) : 0;
+    elements = bytes < kInt64Limit ? static_cast<std::int64_t>(bytes) : 0;
   }
   out.sent = out.received = elements;
   const std::string_view op = in.opcode;

@@ -125,9 +125,9 @@ const HloShape& main_part(const HloShape& shape) {
 // rows it changes and leaves the others where they are, and what is computed element by element only for elements that are fetched
 // is never computed for the others. Everything else needs all of it.
 double HloModule::part_needed(const Computation& body, std::int64_t id, Parts& known) const {
-  constexpr std::size_t kMost = 2000;  // larger bodies and longer chains are taken whole
+  constexpr std::size_t kLargestBody = 2000;  // larger bodies and longer chains are taken whole
   const HloInstruction* value = at(id);
-  if (value == nullptr || id == root_of(body) || body.order.size() > kMost) return 1;
+  if (value == nullptr || id == root_of(body) || body.order.size() > kLargestBody) return 1;
   const auto [it, added] = known.try_emplace(id, 1.0);
   if (!added) return it->second;
   const double part = part_used(body, *value, known);
@@ -344,7 +344,7 @@ void HloModule::set_sizes(const HloInstruction& in, CompiledOp& out) const {
   } else if (in.opcode == "fusion") {
     look_inside(in, out, 0);
   }
-  // What a library call writes alongside its result is room to work in.
+  // What a library call writes in addition to its result is scratch memory.
   const HloShape& result = in.opcode == "custom-call" ? main_part(in.shape) : in.shape;
   out.bytes_written = bytes_written_by(in);
   out.elements = result.elements();

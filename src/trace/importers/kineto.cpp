@@ -1,7 +1,7 @@
 // The PyTorch profiler's Chrome JSON (Kineto), and other traces in the Chrome event format.
 //
 // Threads pull: each takes the next piece under a lock (reading and inflating happen there), parses it with its own
-// tables, and commits what its turn has come for; a few pieces may wait for theirs. Ids depend on the order of the file only.
+// tables, and commits its pieces when it is their turn; a few may wait. Ids depend on the order of the file only.
 
 #include <fmt/format.h>
 
@@ -201,7 +201,7 @@ Status check_end(const Import& import, const PieceReader& reader, Trace& trace, 
   return {};
 }
 
-// Reads the whole input once with one way of cutting. Nothing when the cuts turned out wrong.
+// Reads the whole input once with one kind of cut. Nothing when the cuts were wrong.
 Result<bool> attempt(ByteSource& source, Trace& trace, const LoadOptions& options, Cut cut, bool accept_miscuts) {
   PieceReader reader(source, cut);
   if (Status head = reader.read_head(); !head) {
@@ -252,26 +252,26 @@ Result<bool> attempt(ByteSource& source, Trace& trace, const LoadOptions& option
 Result<Trace> read_kineto(ByteSource& source, const std::string& path, const LoadOptions& options) {
   // Cuts are guesses that are almost always right. When one is not, brackets are counted over every byte; when that
   // fails too, the input itself is damaged and what can be repaired is repaired. A stream cannot be read twice.
-  struct Way {
+  struct Attempt {
     Cut cut;
     bool accept_miscuts;
   };
-  constexpr Way kWays[] = {{Cut::kFast, false}, {Cut::kExact, false}, {Cut::kFast, true}};
+  constexpr Attempt kAttempts[] = {{Cut::kFast, false}, {Cut::kExact, false}, {Cut::kFast, true}};
   const bool rereadable = source.rewind();
-  for (const Way& way : kWays) {
-    const bool last_way = !rereadable || way.accept_miscuts;
+  for (const Attempt& next : kAttempts) {
+    const bool last = !rereadable || next.accept_miscuts;
     Trace trace;
     trace.path = path;
     trace.format = "kineto";
-    auto done = attempt(source, trace, options, way.cut, last_way);
-    const bool exact_failed = way.cut == Cut::kExact && (!done || trace.partial);
+    auto done = attempt(source, trace, options, next.cut, last);
+    const bool exact_failed = next.cut == Cut::kExact && (!done || trace.partial);
     if ((done && !*done) || exact_failed) {
-      if (!last_way && source.rewind()) continue;
+      if (!last && source.rewind()) continue;
     }
     if (!done) return forward(done);
     return trace;
   }
-  return fail(ErrorCode::kInternal, "no way of reading the trace was left");
+  return fail(ErrorCode::kInternal, "the trace could not be read in any way");
 }
 
 int sniff_kineto(std::string_view head) {

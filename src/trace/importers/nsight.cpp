@@ -1,4 +1,4 @@
-// Nsight Systems' export of tables: SQLite (nsys export --type sqlite), plain or compressed, and where somebody reads it for us
+// Nsight Systems' export of tables: SQLite (nsys export --type sqlite), plain or compressed, and where a reader is given
 // Parquet (nsight_folder.cpp). Tables are made lazily by the exporter, and
 // columns differ between versions: any of them may be missing. A process that used a GPU is one trace; a file of a whole
 // job holds one per rank.

@@ -1,6 +1,6 @@
 // What an Nsight file says about itself: GPUs, names of threads and processes, versions, options of the recording, ranks.
 // META_DATA_CAPTURE also holds the command line and the environment of the program, which may be secret: of those only the
-// numbers that tell ranks are read, and nothing of it is kept.
+// numbers that identify ranks are read, and nothing else is kept.
 
 #include <fmt/format.h>
 

@@ -183,9 +183,9 @@ class GpuTables {
   }
 
   // Some versions leave the device of a synchronisation at 0; its context knows better.
-  [[nodiscard]] std::int64_t device(std::int64_t said, std::int64_t context) const {
+  [[nodiscard]] std::int64_t device(std::int64_t recorded, std::int64_t context) const {
     const auto it = in_.device_of_context.find(context);
-    return it == in_.device_of_context.end() ? said : it->second;
+    return it == in_.device_of_context.end() ? recorded : it->second;
   }
 
   // The record a wait is for: by the id of the pair, else the last record of the event that was called before the wait.

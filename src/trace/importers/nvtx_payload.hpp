@@ -1,5 +1,5 @@
 #pragma once
-// Values that NVTX ranges carry alongside their text: structs of the program, described by schemas (NVTX's payload extension).
+// Values that NVTX ranges carry in addition to their text: structs of the program, described by schemas (NVTX's payload extension).
 // Nsight keeps them as bytes where it is asked to (nsys export --include-blobs=true), or as JSON (--include-json=true).
 
 #include <cstdint>

@@ -51,7 +51,7 @@ std::string_view sizes_in(std::string_view text) {
   return {};
 }
 
-// Operations are called like functions; ranges somebody named may be called anything.
+// Operations are called like functions; ranges of the user may have any name.
 bool looks_like_op(std::string_view name) {
   if (name.empty() || is_step_range(name) || is_range_among_ops(name) || is_loader_range(name)) return false;
   if (name.starts_with("FSDP::") || name.starts_with("nccl:") || name.starts_with("##")) return false;

@@ -2,7 +2,7 @@
 // study): dp_rank,stage,rank,step,optype,start_ts,duration,seq_id,mc,mb_id,gmc. Times are seconds from the start of the step.
 //
 // All workers are in one file. A worker's lanes are its compute, its four directions of sends and receives, and everything
-// else; steps are laid one behind the other on one clock. What a row says beyond name and times is in its arguments.
+// else; steps are placed one after another on one clock. All columns other than name and times become arguments.
 
 #include <fmt/format.h>
 

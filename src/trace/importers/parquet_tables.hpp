@@ -1,5 +1,5 @@
 #pragma once
-// A folder of `TABLE.parquet`, through the reader that somebody brought (LoadOptions::parquet).
+// A folder of `TABLE.parquet`, read through LoadOptions::parquet.
 
 #include "trace/importers/table_file.hpp"
 

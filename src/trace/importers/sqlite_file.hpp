@@ -1,5 +1,5 @@
 #pragma once
-// An SQLite database read through a SeekableSource: no lock, no journal, nothing written alongside the user's file, and the
+// An SQLite database read through a SeekableSource: no lock, no journal, nothing written next to the user's file, and the
 // same for plain, compressed and in-memory input.
 //
 //   FORETRACE_TRY(SqliteFile file, SqliteFile::open(source));

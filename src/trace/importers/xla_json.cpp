@@ -1,5 +1,5 @@
 // The JSON that XLA's profiler makes of an xplane file (HOST.trace.json.gz): Chrome events without categories, every argument
-// a text, no compiled programs and a limit on the number of events. The xplane file next to it says more.
+// a text, no compiled programs and a limit on the number of events. The xplane file next to it holds more.
 
 #include <algorithm>
 

@@ -109,10 +109,10 @@ std::string xla_copy_name(std::string_view name, const XlaCopyDetails& details) 
                                  {"H2H", "HtoH"}}) {
     if (name.find(from) != std::string_view::npos) kind = to;
   }
-  const auto place = [&](const std::string& said, bool host) {
-    if (said == "pinned") return "Pinned";
-    if (said == "pageable") return "Pageable";
-    if (said == "device") return "Device";
+  const auto place = [&](const std::string& spelled, bool host) {
+    if (spelled == "pinned") return "Pinned";
+    if (spelled == "pageable") return "Pageable";
+    if (spelled == "device") return "Device";
     return host ? "Unknown" : "Device";
   };
   return fmt::format("Memcpy {} ({} -> {})", kind, place(details.from, kind.starts_with('H')),

@@ -1,6 +1,6 @@
 #pragma once
-// Rows of an XLA profile, whichever file they come from: the GPU's with the instruction of the program each kernel is of,
-// the host's with its calls, steps and allocations.
+// Rows of an XLA profile, from either kind of file: the GPU's with the program instruction that each kernel belongs to, the
+// host's with its calls, steps and allocations.
 
 #include <map>
 #include <memory>

@@ -1,4 +1,4 @@
-// XLA's profiles (JAX, TensorFlow): plugins/profile/…/HOST.xplane.pb. A GPU is one trace; memory alongside the columns is its work
+// XLA's profiles (JAX, TensorFlow): plugins/profile/…/HOST.xplane.pb. A GPU is one trace; memory on top of the columns is its work
 // and the compiled programs.
 
 #include <fmt/format.h>

@@ -123,8 +123,8 @@ bool XplaneFile::read_stat(std::string_view bytes, const Names& names, XStatValu
       if (out.what == XStat::kNone) return false;
     } else if (w.field == 2) {
       const double real = w.real();
-      constexpr double kMost = 9e18;  // a guard: more does not fit into 64 bits
-      if (real > -kMost && real < kMost) out.number = static_cast<std::int64_t>(real);
+      constexpr double kInt64Limit = 9e18;  // larger values do not fit into 64 bits
+      if (real > -kInt64Limit && real < kInt64Limit) out.number = static_cast<std::int64_t>(real);
     } else if (w.field == 3 || w.field == 4) {
       out.number = w.integer();
     } else if (w.field == 5 || w.field == 6) {

@@ -2,7 +2,7 @@
 // XLA's xplane files as messages: planes of lines of events, and the names they refer to. Field numbers are those of
 // tsl/profiler/protobuf/xplane.proto. What rows they become is xplane.cpp's.
 //
-// Metadata stands behind the lines that refer to it, so that a plane is gone over twice.
+// Metadata follows the lines that refer to it, so a plane is read twice.
 
 #include <fmt/format.h>
 
@@ -86,21 +86,22 @@ template <class T>
 class MetadataIds {
  public:
   T& operator[](std::uint64_t id) {
-    if (id >= kNear) return far_[id];
-    if (id >= near_.size()) near_.resize(static_cast<std::size_t>(std::max<std::uint64_t>(id + 1, 2 * near_.size())));
-    return near_[static_cast<std::size_t>(id)];
+    if (id >= kDenseIds) return sparse_[id];
+    if (id >= dense_.size())
+      dense_.resize(static_cast<std::size_t>(std::max<std::uint64_t>(id + 1, 2 * dense_.size())));
+    return dense_[static_cast<std::size_t>(id)];
   }
-  /// What was put there; a T made of nothing where nothing was.
+  /// The value of this id; a default T where there is none.
   [[nodiscard]] T find(std::uint64_t id) const {
-    if (id < near_.size()) return near_[static_cast<std::size_t>(id)];
-    const auto it = id < kNear ? far_.end() : far_.find(id);
-    return it == far_.end() ? T{} : it->second;
+    if (id < dense_.size()) return dense_[static_cast<std::size_t>(id)];
+    const auto it = id < kDenseIds ? sparse_.end() : sparse_.find(id);
+    return it == sparse_.end() ? T{} : it->second;
   }
 
  private:
-  static constexpr std::uint64_t kNear = 1 << 18;
-  std::vector<T> near_;
-  std::unordered_map<std::uint64_t, T> far_;
+  static constexpr std::uint64_t kDenseIds = 1 << 18;
+  std::vector<T> dense_;
+  std::unordered_map<std::uint64_t, T> sparse_;
 };
 
 class XplaneFile {
@@ -161,9 +162,9 @@ class XplaneFile {
       XStatValue stat;
       if (read_stat(w.bytes, names, stat)) out.stats.put(stat);
     }
-    constexpr std::int64_t kMost = std::int64_t{1} << 61;
-    if (w.bad() || offset < -kMost || offset > kMost || length < 0 || length > kMost || line.start < -kMost ||
-        line.start > kMost) {
+    constexpr std::int64_t kLatestTime = std::int64_t{1} << 61;
+    if (w.bad() || offset < -kLatestTime || offset > kLatestTime || length < 0 || length > kLatestTime ||
+        line.start < -kLatestTime || line.start > kLatestTime) {
       ++bad_events;
       return false;
     }

@@ -100,7 +100,7 @@ void keep_sums(const Model& m, memory::Curve& c) {
 }
 
 // From the second pass on, all gradients are there throughout, and those of the step before are not. Each new one is there
-// alongside them until it is added.
+// next to them until it is added.
 void keep_gradients(const Model& m, memory::Curve& c) {
   std::erase_if(c.blocks, [](const memory::Block& b) { return b.kind == memory::Kind::kGradient && b.allocated == 0; });
   std::vector<memory::Block> added;

@@ -1,5 +1,5 @@
 #pragma once
-// Other spellings of a change that people know: "pp:balance" for "stage-balance", "fabric=10GbE" for "network:fabric=10GbE". A what-if
+// Other common spellings of a change: "pp:balance" for "stage-balance", "fabric=10GbE" for "network:fabric=10GbE". A what-if
 // adds its own next to where it registers itself.
 
 #include <string>

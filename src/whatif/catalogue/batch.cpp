@@ -32,7 +32,7 @@ const Registered kRegistered(
          "measured ones of the new size do, their scratch memory what their algorithm needs; loading takes as long for "
          "every sample as in this trace",
      .source = "wave quantisation; Habitat section 5 discusses batch sizes",
-     .not_modelled = "other algorithms a library may choose for shapes nobody measured",
+     .not_modelled = "other algorithms that a library may choose for shapes that were not measured",
      .changes = Changes::kBatch,
      .parts = {.memory = Part::kModelled},
      .code = "DataLoader(dataset, batch_size=…)",

@@ -42,13 +42,13 @@ const std::vector<WhatIf>& catalogue() {
   return kAll;
 }
 
-std::vector<const WhatIf*> that_change(Changes changes) {
+std::vector<const WhatIf*> whatifs_that_change(Changes changes) {
   std::vector<const WhatIf*> found = all_whatifs();
   std::erase_if(found, [&](const WhatIf* w) { return w->changes != changes; });
   return found;
 }
 
-const WhatIf& the_one_that_changes(Changes changes) {
+const WhatIf& first_whatif_that_changes(Changes changes) {
   const auto one =
       std::find_if(catalogue().begin(), catalogue().end(), [&](const WhatIf& w) { return w.changes == changes; });
   FORETRACE_CHECK(one != catalogue().end());

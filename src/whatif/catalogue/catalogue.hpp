@@ -26,7 +26,7 @@ using RankChange = std::function<Status(std::size_t slot, Model& model, Draft& d
 /// What a what-if does to a job.
 struct JobPlan {
   RankChange of_rank;
-  std::shared_ptr<const JobTies> ties = nullptr;  ///< where the changed ranks meet; null: where they met
+  std::shared_ptr<const JobTies> ties = nullptr;  ///< where the changed ranks synchronise; null: where they did
 };
 /// What a what-if does to a rank depends on the others: asked once per job, before any rank is changed. Declined where the job
 /// as a whole says why.

@@ -219,7 +219,7 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
       return std::none_of(wanted.begin(), wanted.end(), [&](const std::string& w) { return glob_match(w, b.name); });
     });
   }
-  if (wanted.empty()) drop_entries_beside_stages(blocks);
+  if (wanted.empty()) drop_entries_outside_stages(blocks);
   const std::shared_ptr<const StepFacts> has = step_facts(m);
   std::erase_if(blocks, [&](const BlockOfLayers& b) { return !b.name.empty() && recomputes(*has, b.name); });
   if (blocks.empty()) {
@@ -228,7 +228,7 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   if (blocks.front().name.empty()) {
     if (has->graphs) return fail(ErrorCode::kDeclined, "the trace names no layers, and the step runs as a CUDA graph");
     m.not_modelled.push_back(
-        fmt::format("the trace names no layers: {} blocks are taken for what repeats in its kernels", blocks.size()));
+        fmt::format("the trace names no layers: {} blocks were found as repetitions in its kernels", blocks.size()));
   }
   if (parameters.given("blocks")) {
     const auto asked = static_cast<std::size_t>(parameters.number("blocks"));
@@ -239,7 +239,7 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   const Kept kept(m, flow, blocks, parameters.text("mode"));
   if (m.memory && !shorten_lives(m, blocks, kept)) {
     m.not_modelled.emplace_back(
-        "memory: no activation is known to be a block's, so the peak is that of the step as it is");
+        "memory: no activation could be assigned to a block, so the peak is that of the unchanged step");
   }
   const Ns launch = m.launch_time(Phase::kForward);
   const Ns call = m.cpu_time(m.host.ddp.collective_us, Phase::kBackward);

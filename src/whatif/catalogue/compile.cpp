@@ -43,10 +43,9 @@ Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
     return fail(ErrorCode::kDeclined, "a change before it compiles the step already");
   const std::string& mode = parameters.text("mode");
   if (mode == "max-autotune") {
-    return fail(
-        ErrorCode::kDeclined,
-        "max-autotune times other kernels for every product and takes the fastest: none of that has been measured, "
-        "so that nothing is known of it");
+    return fail(ErrorCode::kDeclined,
+                "max-autotune times other kernels for every product and takes the fastest: this was not measured, so "
+                "it cannot be predicted");
   }
   const std::vector<std::string> layers = parameters.list("layers");
   if (!layers.empty() && mode != "default")

@@ -54,13 +54,13 @@ class Exchanges {
     return static_cast<double>(elements) * static_cast<double>(work::bytes_of(dtype_));
   }
 
-  void meet(const Place& at, Collective kind, std::int64_t elements, const char* name, bool copies = false) {
+  void add_collective(const Place& at, Collective kind, std::int64_t elements, const char* name, bool copies = false) {
     Group::Meeting meeting{.from = at, .at = at, .kind = kind, .bytes = bytes(elements), .phase = phase_, .name = name};
     if (copies) {
       Work copy = work::relayout_work(elements, dtype_);
       meeting.before = meeting.behind = copy;
     }
-    group_.meet(std::move(meeting));
+    group_.add_collective(std::move(meeting));
   }
 
   // Positions become heads, and back: all of them wait.
@@ -68,33 +68,35 @@ class Exchanges {
     constexpr const char* kName = "context parallel: heads for positions";
     constexpr const char* kBack = "context parallel: positions for heads";
     if (backward) {
-      meet(front_, Collective::kAllToAll, queries_, kBack, true);
+      add_collective(front_, Collective::kAllToAll, queries_, kBack, true);
       for (const std::int64_t n : {spread_keys_, spread_keys_, queries_})
-        meet(behind_, Collective::kAllToAll, n, kName, true);
+        add_collective(behind_, Collective::kAllToAll, n, kName, true);
     } else {
       for (const std::int64_t n : {queries_, spread_keys_, spread_keys_})
-        meet(front_, Collective::kAllToAll, n, kName, true);
-      meet(behind_, Collective::kAllToAll, queries_, kBack, true);
+        add_collective(front_, Collective::kAllToAll, n, kName, true);
+      add_collective(behind_, Collective::kAllToAll, queries_, kBack, true);
     }
   }
 
   // Keys and values of all positions, once for each pass; what their gradients add up to goes back.
   void gather(bool backward) {
-    meet(front_, Collective::kAllGather, 2 * keys_ * size_, "context parallel: keys and values of all positions");
+    add_collective(front_, Collective::kAllGather, 2 * keys_ * size_,
+                   "context parallel: keys and values of all positions");
     if (backward)
-      meet(behind_, Collective::kReduceScatter, 2 * keys_ * size_, "context parallel: gradients of keys and values");
+      add_collective(behind_, Collective::kReduceScatter, 2 * keys_ * size_,
+                     "context parallel: gradients of keys and values");
   }
 
   // Keys and values go round while attention works on those that are there; in the backward pass their gradients go with them.
   void ring(bool backward) {
     const auto send = [&](int times, const char* name) {
-      group_.meet({.from = front_,
-                   .at = behind_,
-                   .kind = Collective::kSendRecv,
-                   .bytes = bytes(2 * keys_),
-                   .phase = phase_,
-                   .name = name,
-                   .times = times});
+      group_.add_collective({.from = front_,
+                             .at = behind_,
+                             .kind = Collective::kSendRecv,
+                             .bytes = bytes(2 * keys_),
+                             .phase = phase_,
+                             .name = name,
+                             .times = times});
     };
     const int steps = static_cast<int>(size_) - 1;
     send(steps, "context parallel: ring of keys and values");
@@ -178,11 +180,11 @@ Status apply_cp(Model& m, Draft& draft, const Parameters& p) {
 
 std::vector<Parameter> parameters() {
   std::vector<Parameter> out = group_parameters();
-  out.push_back(
-      {"kind",
-       "ring: keys and values go round; gather: everybody gets all of them; ulysses: heads for positions by all-to-all",
-       "ring",
-       {"ring", "ulysses", "gather"}});
+  out.push_back({"kind",
+                 "ring: keys and values circulate; gather: every GPU gets all of them; ulysses: heads for positions by "
+                 "all-to-all",
+                 "ring",
+                 {"ring", "ulysses", "gather"}});
   out.push_back({"reduce", "0: gradients are not reduced over these GPUs", "1", {"1", "0"}});
   return out;
 }
@@ -192,11 +194,11 @@ const Registered kRegistered(
      .about = "context parallel: the positions of every sample divided over several GPUs",
      .parameters = parameters(),
      .assumes =
-         "attention sees all keys, by a ring that runs alongside, a gather in front of it, or an exchange of heads; "
+         "attention sees all keys, by a ring that overlaps it, a gather in front of it, or an exchange of heads; "
          "causal work is balanced (each GPU has an early and a late part); gradients are reduced over the GPUs",
      .source = "Ring Attention (arXiv 2310.01889), DeepSpeed Ulysses (arXiv 2309.14509), Llama 3 (arXiv 2407.21783)",
      .not_modelled =
-         "attention's kernels on the smaller blocks of a ring's steps; buffers of keys and values on their way",
+         "attention's kernels on the smaller blocks of a ring's steps; buffers of keys and values in transit",
      .needs = {Need::kShapes},
      .changes = Changes::kWorkers,
      .parts = {.memory = Part::kModelled},
@@ -205,7 +207,7 @@ const Registered kRegistered(
      .stage = Stage::kRuntime,
      .apply = apply_cp,
      .check = check_group,
-     .whole_program = "a compiled program's kernels do not tell which of their sizes is a sequence"});
+     .whole_program = "a compiled program's kernels do not show which of their sizes is a sequence"});
 
 }  // namespace
 }  // namespace foretrace::whatif

@@ -29,12 +29,13 @@ Ns pinning(const Model& m, const Draft& draft, const LoadedBatch& batch) {
 Status change_workers(const Model& m, Draft& draft, const Parameters& parameters, std::uint32_t lane) {
   const bool added = std::any_of(m.applied.begin(), m.applied.end(),
                                  [](const Model::Applied& before) { return before.changes == Changes::kInput; });
-  if (added) return fail(ErrorCode::kDeclined, "a change before this one gave the step its workers");
+  if (added) return fail(ErrorCode::kDeclined, "an earlier change already gave the step its workers");
   const double now =
       parameters.given("now") ? parameters.number("now") : static_cast<double>(recorded_workers(*m.trace));
   if (now <= 0) {
-    return fail(ErrorCode::kDeclined,
-                "the step waits for its workers, and the trace does not show how many there are: say it with now=…");
+    return fail(
+        ErrorCode::kDeclined,
+        "the step waits for its workers, and the trace does not show how many there are: give their number with now=…");
   }
   const graph::GraphLane& workers = m.graph.lanes[lane];
   for (std::uint32_t t = workers.begin; t < workers.end; ++t) {
@@ -104,9 +105,9 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
       const double now =
           parameters.given("now") ? parameters.number("now") : static_cast<double>(recorded_workers(*m.trace));
       if (now <= 0) {
-        return fail(
-            ErrorCode::kDeclined,
-            "the step waits for its workers, and the trace does not show how many there are: say it with now=…");
+        return fail(ErrorCode::kDeclined,
+                    "the step waits for its workers, and the trace does not show how many there are: give their number "
+                    "with now=…");
       }
       batch += static_cast<Ns>(static_cast<double>(g.traced) * now);
     }

@@ -51,14 +51,14 @@ class Exchanges {
     }
     for (const std::uint32_t task : rows_.tasks(rows, last)) {
       const Place at = last ? place_behind(m_.graph, task) : place_before(m_.graph, task);
-      group_.meet({.from = at,
-                   .at = at,
-                   .kind = Collective::kAllToAll,
-                   .bytes = elements * static_cast<double>(t.bytes),
-                   .phase = m_.graph.phase[task],
-                   .name = name,
-                   .before = t.before ? copy : std::nullopt,
-                   .behind = t.behind ? copy : std::nullopt});
+      group_.add_collective({.from = at,
+                             .at = at,
+                             .kind = Collective::kAllToAll,
+                             .bytes = elements * static_cast<double>(t.bytes),
+                             .phase = m_.graph.phase[task],
+                             .name = name,
+                             .before = t.before ? copy : std::nullopt,
+                             .behind = t.behind ? copy : std::nullopt});
     }
   }
 
@@ -101,7 +101,7 @@ Status apply_ep(Model& m, Draft& draft, const Parameters& p) {
   divide_experts(m, draft, rows, division);
   if (imbalance != 1)
     m.not_modelled.push_back(fmt::format(
-        "how tokens spread over experts: the fullest GPU is taken to have {:g} times the mean, as asked", imbalance));
+        "how tokens spread over experts: the fullest GPU is assumed to have {:g} times the mean", imbalance));
   return multiply_gpus(m, size, Batches::kOwn);
 }
 
@@ -133,7 +133,7 @@ const Registered kRegistered(
      .stage = Stage::kRuntime,
      .apply = apply_ep,
      .check = check_group,
-     .whole_program = "a compiled program's kernels do not tell which product they belong to"});
+     .whole_program = "a compiled program's kernels do not show which product they belong to"});
 
 }  // namespace
 }  // namespace foretrace::whatif

@@ -12,7 +12,7 @@ using work::Dtype;
 using work::Family;
 using work::Work;
 
-// The way back from TF32, and of a compiled program from half precision: what amp and tf32 are from a wider type.
+// From TF32, and for a compiled program from half precision, to FP32: the reverse of tf32 and amp.
 class FullPrecision {
  public:
   FullPrecision(Model& m, Draft& draft, Dtype products) : m_(m), draft_(draft), products_(products) {}
@@ -21,7 +21,8 @@ class FullPrecision {
     const std::size_t works_before = m_.works.size();
     const bool half = step_facts(m_)->half_products;
     if (half && !is_compiled(m_)) {
-      return fail(ErrorCode::kDeclined, "which tensors this step keeps in half the program decides, not a switch",
+      return fail(ErrorCode::kDeclined,
+                  "the program decides which tensors this step keeps in half precision, not a switch",
                   "record the step in FP32, and ask for amp or half");
     }
     std::size_t changed = 0;
@@ -89,13 +90,14 @@ std::string code_for(const Parameters& p, bool /*training*/) {
 
 const Registered kRegistered(
     {.name = "fp32",
-     .about = "the way back: products in FP32 instead of TF32, a compiled program in FP32 instead of half precision",
+     .about = "the reverse of tf32 and amp: products in FP32 instead of TF32, a compiled program in FP32 instead of "
+              "half precision",
      .parameters = {{"products",
                      "what products and convolutions compute in: strict FP32, or TF32",
                      "strict",
                      {"strict", "tf32"}}},
      .assumes = "tensors are FP32 in memory, and the update stays as it is",
-     .source = "the models of tf32 and amp, from the other side",
+     .source = "the models of tf32 and amp, in reverse",
      .not_modelled = "algorithms of several kernels that strict FP32 may use: their time, not their launches; what "
                      "autotuning (cudnn.benchmark) finds, and its workspaces",
      .needs = {Need::kShapes},

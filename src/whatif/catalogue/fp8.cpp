@@ -144,7 +144,7 @@ class Fp8 {
     return then < now;
   }
 
-  // FP8 products read both operands along what they sum over: backward ones want copies the other way round.
+  // FP8 products read both operands along what they sum over: the backward ones need copies in the other order.
   [[nodiscard]] static std::vector<std::int64_t> transposed(const Fp8Layer& l) {
     std::vector<std::int64_t> out;
     if (l.data_grad != nullptr) out.push_back(l.inputs * l.outputs);
@@ -204,7 +204,7 @@ class Fp8 {
     }
   }
 
-  // What the layer's own function costs the CPU alongside its operations: views, leaving autocast, an autograd node in Python.
+  // What the layer's own function costs the CPU in addition to its operations: views, leaving autocast, an autograd node in Python.
   void add_layer_overhead(Place& at, Phase phase) {
     if (at.cpu == kNone || fused_) return;
     const double calls = phase == Phase::kForward ? kForwardCalls : kBackwardCalls;

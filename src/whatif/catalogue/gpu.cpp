@@ -38,11 +38,10 @@ Status refuse_fp8(const Model& m, const std::vector<Row>& rows, const Device& to
     return is_product(m.works[row.work]) && m.works[row.work].dtype == Dtype::kFp8;
   });
   if (!any) return {};
-  return fail(ErrorCode::kDeclined,
-              fmt::format("{} multiplies no FP8, and PyTorch refuses such products there", to.name));
+  return fail(ErrorCode::kDeclined, fmt::format("{} has no FP8 products, and PyTorch refuses them there", to.name));
 }
 
-// What the target cannot do the way the trace does it.
+// What the target cannot do as the trace does.
 void note_precision(Model& m, const std::vector<Row>& rows, const Device& to) {
   bool bf16 = false;
   bool fp16 = false;

@@ -1,5 +1,5 @@
-// A deeper or shallower model of the same blocks. A block takes a stretch of the launching thread in each pass; the GPU tasks launched
-// there are its work. Copies of one block go behind it, with everything inside.
+// A deeper or shallower model of the same blocks. A block is a stretch of the launching thread in each pass; the GPU tasks launched
+// there are its work. Copies of a block are inserted after it, with everything inside.
 
 #include <fmt/format.h>
 
@@ -143,7 +143,7 @@ Selection tasks_of(const Draft& draft, const Stretch& stretch) {
 }
 
 // The blocks of a list that can be copied and taken out: the largest kind of equal ones whose stretches are known. What runs behind the
-// last named layer of the last block is nobody's, so that block may lack a part which the others have.
+// last named layer of the last block belongs to no layer, so that block may lack a part which the others have.
 std::vector<const DepthBlock*> equal_blocks(const BlockList& list, bool training) {
   std::map<std::vector<std::string>, std::vector<const DepthBlock*>> kinds;
   for (const DepthBlock& b : list.blocks) kinds[b.kind].push_back(&b);
@@ -282,13 +282,14 @@ Status apply_layers(Model& m, Draft& draft, const Parameters& parameters) {
   for (const BlockList& list : lists) {
     if (list.blocks.size() == 1) {
       m.not_modelled.push_back(fmt::format(
-          "the trace has one block of {}: what runs behind its last named layer is not known to be the block's",
+          "the trace has one block of {}: whether the work after its last named layer belongs to the block is unknown",
           list.name));
     }
     const double now = static_cast<double>(list.blocks.size());
     const double wanted = parameters.given("n") ? parameters.number("n") : std::round(parameters.number("x") * now);
     if (wanted < 1 || wanted > kMostBlocks)
-      return fail(ErrorCode::kDeclined, fmt::format("{} blocks: between 1 and {} can be asked", wanted, kMostBlocks));
+      return fail(ErrorCode::kDeclined,
+                  fmt::format("{} blocks: between 1 and {} can be asked for", wanted, kMostBlocks));
     FORETRACE_TRY_VOID(change_depth(list, static_cast<std::size_t>(wanted), training, depth));
   }
   depth.finish();
@@ -333,7 +334,7 @@ const Registered kRegistered(
      .validated = true,
      .apply = apply_layers,
      .check = check,
-     .whole_program = "a compiled program's kernels do not tell which block they belong to"});
+     .whole_program = "a compiled program's kernels do not show which block they belong to"});
 
 }  // namespace
 }  // namespace foretrace::whatif

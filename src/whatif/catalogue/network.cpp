@@ -6,22 +6,14 @@
 #include "foretrace/whatif/parallel.hpp"
 #include "whatif/catalogue/also_written.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/job/kernels_beside.hpp"
 #include "whatif/job/nearest_network.hpp"
 #include "whatif/job/network_costs.hpp"
+#include "whatif/job/overlapping_kernels.hpp"
 #include "whatif/model/whole_number.hpp"
 #include "whatif/parallel/scheme_whatif.hpp"
 
 namespace foretrace::whatif {
 namespace {
-
-constexpr const char* kUsual = "usual";
-
-Status check_fabric(const std::string& name) {
-  if (name == kUsual) return {};
-  FORETRACE_TRY_VOID(hardware::fabric_from(name));
-  return {};
-}
 
 // Names of the parameters that say which network it is, and where ranks sit on it.
 struct Names {
@@ -39,13 +31,13 @@ Result<PlacedNetwork> network(const Model& model, const Parameters& p, const Nam
                        .gpus_per_node = static_cast<int>(p.number(names.nodes))};
   if (choice.collectives.empty()) {
     const std::string& name = p.text(names.fabric);
-    choice.fabric = name == kUsual ? usual_fabric(model.device) : name;
+    choice.fabric = name == kDefaultFabric ? usual_fabric(model.device) : name;
   }
   return PlacedNetwork::make(std::move(choice), model.device);
 }
 
 bool names_recording(const Parameters& p) {
-  return p.text(kHere.fabric) != kUsual || !p.text(kHere.collectives).empty();
+  return p.text(kHere.fabric) != kDefaultFabric || !p.text(kHere.collectives).empty();
 }
 
 TransferTimes recorded_transfers(const Model& model, const Selection& collectives) {
@@ -56,18 +48,18 @@ TransferTimes recorded_transfers(const Model& model, const Selection& collective
   return out;
 }
 
-// The recording's network: the one named, or the built-in one whose times are nearest; none where the other one was measured and nobody said what this one was, since a model of a network that may
+// The recording's network: the one named, or the built-in one whose times are nearest; none where the other one was measured and this one was not named, since a model of a network that may
 // be another one would say less of a recorded transfer than the transfer itself.
 Result<std::optional<PlacedNetwork>> network_of_recording(Model& model, const Parameters& p,
                                                           const Selection& collectives) {
-  const bool said = names_recording(p);
-  if (!said && !p.text(kThere.collectives).empty()) {
+  const bool named = names_recording(p);
+  if (!named && !p.text(kThere.collectives).empty()) {
     model.not_modelled.emplace_back(
         "the network of the recording was not named (was=, was_collectives=): measured times replace the recorded "
-        "transfers, and what kernels next to them cost is left out");
+        "transfers, and the slowdown by concurrent kernels is left out");
     return std::optional<PlacedNetwork>();
   }
-  if (!said) {
+  if (!named) {
     NetworkChoice nearest = nearest_network(*model.trace, recorded_transfers(model, collectives), model.device);
     model.not_modelled.push_back(fmt::format(
         "the network of the recording was not named (was=): its transfers are nearest to {}", in_words(nearest)));
@@ -84,11 +76,11 @@ Status apply_network(Model& model, Draft& draft, const Parameters& p) {
   if (!model.transfers_only && !names_recording(p)) {
     return needs_a_job(
         "one rank's trace does not show how long its collectives waited for others, and the network of the recording "
-        "(was=, was_collectives=), which would tell what they took, is not named");
+        "(was=, was_collectives=), from which their transfer time would follow, is not named");
   }
   FORETRACE_TRY(const std::optional<PlacedNetwork> here, network_of_recording(model, p, collectives));
   FORETRACE_TRY(const PlacedNetwork there, network(model, p, kThere));
-  if (p.text(kThere.fabric) == kUsual && p.text(kThere.collectives).empty()) {
+  if (p.text(kThere.fabric) == kDefaultFabric && p.text(kThere.collectives).empty()) {
     model.not_modelled.push_back(fmt::format("the network was not named: {} assumed", usual_fabric(model.device)));
   }
   const auto times = network_times(*model.trace, here ? &*here : nullptr, there);
@@ -109,14 +101,14 @@ Status apply_network(Model& model, Draft& draft, const Parameters& p) {
   }
   if (!model.transfers_only) {
     model.not_modelled.emplace_back(
-        "what the named network does not explain of a collective's time is taken for waiting and stays");
+        "the part of a collective's time that the named network does not explain is taken as waiting and stays");
   }
   if (unknown == collectives.size()) return fail(ErrorCode::kDeclined, "the trace shows no size of any collective");
   if (unknown > 0) {
     model.not_modelled.push_back(fmt::format("{} of {} collectives keep their time: their size or ranks are unknown",
                                              unknown, collectives.size()));
   }
-  if (!others.empty()) slow_kernels_beside(model, draft, others);
+  if (!others.empty()) slow_overlapping_kernels(model, draft, others);
   return {};
 }
 
@@ -130,7 +122,7 @@ std::vector<Parameter> parameters() {
       {.name = kHere.fabric,
        .about = "the network the job was recorded on, in the same way; default: the one whose times are nearest to the "
                 "recorded ones",
-       .default_value = kUsual,
+       .default_value = kDefaultFabric,
        .check = check_fabric});
   all.push_back(file(kHere.collectives, "a file of collectives measured on the network of the recording"));
   all.push_back(file(kHere.tag, "the rows of that file with this tag"));

@@ -15,7 +15,7 @@ Result<JobPlan> apply_to_job(const JobModels& job, const Parameters&) {
   std::vector<std::uint32_t> peers = job.ties->peers;
   std::sort(peers.begin(), peers.end());
   if (std::adjacent_find(peers.begin(), peers.end()) == peers.end()) {
-    return fail(ErrorCode::kDeclined, "every rank does other work than all others, so that none is known to be late");
+    return fail(ErrorCode::kDeclined, "no two ranks do the same work, so it is unknown which one is late");
   }
   const std::vector<std::uint32_t> gpu = typical_ranks(job, true), cpu = typical_ranks(job, false);
   bool any_slow = false;

@@ -11,7 +11,7 @@
 namespace foretrace::whatif {
 namespace {
 
-constexpr std::size_t kPrefetchAhead = 4;  // tensors on their way back before they are needed
+constexpr std::size_t kPrefetchAhead = 4;  // tensors being copied back before they are needed
 
 struct Copier {
   Model& m;
@@ -110,7 +110,7 @@ void copy_in_order(Model& m, Draft& draft, const std::vector<SavedTensor>& saved
 
 // As vDNN does it: copies on streams of their own. The forward pass runs at most one operation ahead of them, so that the memory
 // is free in time, and they come back a few tensors before they are needed.
-void copy_beside(Model& m, Draft& draft, const std::vector<SavedTensor>& tensors) {
+void copy_on_side_streams(Model& m, Draft& draft, const std::vector<SavedTensor>& tensors) {
   Copier c{m, draft};
   // Copies run in the order in which their tasks can: measured times say little once another change has added tasks.
   const std::vector<std::uint32_t> rank = ranks_of(m.graph);
@@ -140,10 +140,10 @@ Status apply_offload(Model& m, Draft& draft, const Parameters& parameters) {
                 "sequence numbers of a training step");
   }
   if (prefetch) {
-    copy_beside(m, draft, saved);
+    copy_on_side_streams(m, draft, saved);
     m.not_modelled.emplace_back(
-        "offload:prefetch=1: copies and kernels that slow each other down; the two steps measured did not hold their "
-        "copies back for memory's sake (-3 % and +15 %)");
+        "offload:prefetch=1: copies and kernels that slow each other down; the two measured steps did not delay their "
+        "copies to save memory (-3 % and +15 %)");
   } else {
     copy_in_order(m, draft, saved);
   }
@@ -153,7 +153,7 @@ Status apply_offload(Model& m, Draft& draft, const Parameters& parameters) {
 
 void write_code(const ScriptPart& p, ScriptPlaces& to) {
   if (p.parameters.text("prefetch") == "1") {
-    to.contexts.push_back("with offloaded_beside(model):" + p.gain);
+    to.contexts.push_back("with offloaded_on_side_streams(model):" + p.gain);
   } else {
     to.contexts.push_back("with torch.autograd.graph.save_on_cpu(pin_memory=tensors_of(inputs)[0].is_cuda):" + p.gain);
   }

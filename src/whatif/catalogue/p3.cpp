@@ -11,7 +11,7 @@ const Registered kRegistered(scheme_whatif(
                     slice_mb_parameter("what is sent at once, MiB", "4"),
                     {"send_us", "CPU time of sending a slice", "25", {}, ParameterType::kNumber, false, 0},
                     {"sender",
-                     "who sends slices: a thread of its own, or the one that trains, between its launches",
+                     "which thread sends slices: one of its own, or the training thread between its launches",
                      "thread",
                      {"thread", "training"}},
                     {"priorities", "off: whole gradients, first come, first served", "on", {"on", "off"}}},

@@ -61,7 +61,7 @@ const Registered kRegistered(
      .stage = Stage::kBatch,
      .validated = true,
      .apply = apply_sequence,
-     .whole_program = "a compiled program's kernels do not tell which of their sizes is a sequence"});
+     .whole_program = "a compiled program's kernels do not show which of their sizes is a sequence"});
 const RegisteredForJobs kOnJobs("sequence", apply_to_job);
 
 }  // namespace

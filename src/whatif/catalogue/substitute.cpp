@@ -28,7 +28,7 @@ struct Siblings {
   std::vector<std::uint32_t> layers;
 };
 
-// Products that follow each other directly, of layers side by side in one module, with inputs of one shape. A layer that reads
+// Products that follow each other directly, of parallel layers in one module, with inputs of one shape. A layer that reads
 // what the one before it wrote has an activation between them, or is a numbered member of a Sequential.
 std::vector<Siblings> find_siblings(const Model& m, const std::vector<Row>& rows) {
   std::vector<Siblings> found;
@@ -64,8 +64,8 @@ std::vector<Siblings> find_siblings(const Model& m, const std::vector<Row>& rows
   return found;
 }
 
-// What else layers side by side do one by one: casts of their weights, sums over the gradients of their biases. The sums of the gradients of
-// their input fall away, but for one; the gradients of their results are put side by side first.
+// What else parallel layers do one by one: casts of their weights, sums over the gradients of their biases. The sums of the gradients of
+// their input are gone, except for one; the gradients of their results are concatenated first.
 class Rest {
  public:
   Rest(Model& m, Draft& draft, const std::vector<Row>& rows, Selection& gone) : m_(m), draft_(draft), gone_(gone) {
@@ -104,7 +104,7 @@ class Rest {
     const Row* first = first_backward(s);
     if (first == nullptr) return;
     Place at = place_before(m_.graph, first->tasks.front());
-    insert_work(m_, draft_, at, "gradients side by side",
+    insert_work(m_, draft_, at, "concatenated gradients",
                 work::elementwise_work(results, 1, 1, m_.works[s.forward.front()->work].dtype),
                 {.phase = Phase::kBackward,
                  .layer = m_.graph.layer[first->tasks.front()],
@@ -183,7 +183,7 @@ Status apply_substitute(Model& m, Draft& draft, const Parameters& parameters) {
   const std::vector<Siblings> all = find_siblings(m, rows);
   Selection gone;
   const std::size_t convolutions = join_convolutions(m, draft, parameters.text("enlarge") == "1", gone);
-  if (all.empty() && convolutions == 0) return fail(ErrorCode::kDeclined, "no layers side by side read the same input");
+  if (all.empty() && convolutions == 0) return fail(ErrorCode::kDeclined, "no parallel layers read the same input");
   std::map<std::uint32_t, std::vector<const Row*>> backward = backward_products(m, rows);
   // All of them are products of layers.
   const auto sizes = [&](const Row* r) -> const Gemm& { return *layer_product(m.works[r->work]); };
@@ -225,7 +225,7 @@ const Registered kRegistered(
                      "1: also convolutions whose kernels differ in size; the smaller ones get zeros around them",
                      "0",
                      {"0", "1"}}},
-     .assumes = "their weights are stored side by side; the parts of the result are views of it",
+     .assumes = "their weights are stored as one tensor; the parts of the result are views of it",
      .source = "Jia et al. 2019 (MetaFlow); TASO (Daydream's table)",
      .not_modelled = "other substitutions; fewer and larger parameters in the update",
      .needs = {Need::kShapes, Need::kLayers},

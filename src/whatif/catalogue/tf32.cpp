@@ -53,14 +53,14 @@ Status apply_tf32(Model& m, Draft& draft, const Parameters& parameters) {
     const work::Work work = m.works[row.work];
     if (!wanted.of(work)) continue;
     // A strict FP32 gradient may loop over groups on several streams. With TF32 other algorithms are allowed, none of them on
-    // tensor cores: kernels that ran side by side run one after another, in the time they took together.
+    // tensor cores: kernels that ran in parallel run one after another, in the time they took together.
     if (is_depthwise(work) && work.dtype == work::Dtype::kFp32 && !has->tf32_convolutions) {
       if (const Ns busy = busy_time(m, row); busy < row.time)
         set_row(m, draft, row, static_cast<double>(busy), with_dtype(work, work::Dtype::kTf32), graph::Origin::kScaled);
       continue;
     }
     if (!uses_tensor_cores(work) || work.dtype != work::Dtype::kFp32) continue;
-    // Beside others of its kind in TF32, the library chose FP32 for it.
+    // Others of its kind run in TF32: the library chose FP32 for this one.
     if (work.family == work::Family::kGemm ? has->tf32_products : has->tf32_convolutions) continue;
     work::Work becomes = with_dtype(work, work::Dtype::kTf32);
     becomes.strict_ns = static_cast<double>(row.time) / times_run(m, row);
@@ -79,7 +79,7 @@ Status apply_tf32(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
-// PyTorch has two switches, one for products and one for cuDNN, which is on by default. What runs in strict FP32 alongside the
+// PyTorch has two switches, one for products and one for cuDNN, which is on by default. What runs in strict FP32 next to the
 // same kind in TF32 stays so: the library chose it.
 std::string already_there(const Model& m, const Parameters& parameters) {
   const std::shared_ptr<const StepFacts> has = step_facts(m);

@@ -49,14 +49,16 @@ class Exchanges {
  private:
   using Rows = PassRows::Rows;
 
-  void meet(const Place& at, Collective kind, double bytes, std::uint32_t task, const std::string& name) {
-    group_.meet({at, at, kind, bytes, m_.graph.phase[task], name});
+  void add_collective(const Place& at, Collective kind, double bytes, std::uint32_t task, const std::string& name) {
+    group_.add_collective({at, at, kind, bytes, m_.graph.phase[task], name});
   }
   void behind(const Rows& rows, Collective kind, double bytes, const std::string& name) {
-    for (const std::uint32_t t : rows_.tasks(rows, true)) meet(place_behind(m_.graph, t), kind, bytes, t, name);
+    for (const std::uint32_t t : rows_.tasks(rows, true))
+      add_collective(place_behind(m_.graph, t), kind, bytes, t, name);
   }
   void before(const Rows& rows, Collective kind, double bytes, const std::string& name) {
-    for (const std::uint32_t t : rows_.tasks(rows, false)) meet(place_before(m_.graph, t), kind, bytes, t, name);
+    for (const std::uint32_t t : rows_.tasks(rows, false))
+      add_collective(place_before(m_.graph, t), kind, bytes, t, name);
   }
 
   // Positions that a product works on: the trace's, as earlier changes left them.
@@ -96,7 +98,7 @@ class Exchanges {
       const Place at = place_before(m_.graph, waiting[i]);
       const bool early = begun.size() == waiting.size() && begun[i] < waiting[i];
       const Place from = early ? place_behind(m_.graph, begun[i]) : at;
-      group_.meet({from, at, kind, bytes, m_.graph.phase[waiting[i]], kName});
+      group_.add_collective({from, at, kind, bytes, m_.graph.phase[waiting[i]], kName});
     }
   }
 
@@ -185,7 +187,7 @@ const Registered kRegistered(
      .stage = Stage::kRuntime,
      .apply = apply_tp,
      .check = check_group,
-     .whole_program = "a compiled program's kernels do not tell which product they belong to"});
+     .whole_program = "a compiled program's kernels do not show which product they belong to"});
 
 }  // namespace
 }  // namespace foretrace::whatif

@@ -205,7 +205,7 @@ std::vector<BlockOfLayers> blocks_by_kernels(const Graph& g) {
 
 }  // namespace
 
-void drop_entries_beside_stages(std::vector<BlockOfLayers>& blocks) {
+void drop_entries_outside_stages(std::vector<BlockOfLayers>& blocks) {
   // "features" of "features.2" and of "features.2.0"; the second is an entry of a stage.
   const auto list_of = [](std::string_view block, bool& of_stage) {
     std::size_t end = block.find_last_of('.');
@@ -285,7 +285,7 @@ std::vector<BlockOfLayers> repeated_runs(const Graph& g) {
 
 std::vector<ListOfBlocks> lists_of_blocks(const Graph& g) {
   std::vector<BlockOfLayers> found = all_runs(g);
-  drop_entries_beside_stages(found);
+  drop_entries_outside_stages(found);
   std::erase_if(found, [](const BlockOfLayers& b) { return b.forward.empty(); });
   std::vector<ListOfBlocks> lists;
   for (BlockOfLayers& block : found) {

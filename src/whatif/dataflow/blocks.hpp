@@ -31,9 +31,9 @@ struct ListOfBlocks {
 /// list of one. Empty where several could be that.
 std::vector<ListOfBlocks> lists_of_blocks(const graph::Graph& graph);
 
-/// Without what stands alongside the stages of a list of stages: "features.0" (a stem, a head, what makes images smaller) alongside
-/// "features.2.0" and "features.2.1" is no block that repeats.
-void drop_entries_beside_stages(std::vector<BlockOfLayers>& blocks);
+/// Removes the entries of a list of stages that are no stages: next to "features.2.0" and "features.2.1", "features.0" (a stem, a head,
+/// a downsampling layer) is no block that repeats.
+void drop_entries_outside_stages(std::vector<BlockOfLayers>& blocks);
 
 /// "encoder.layer.3.attention" -> "encoder.layer.3", "layers.encoder_layer_3.mlp" -> "layers.encoder_layer_3"; empty when no
 /// part of the name is or ends with a number.

@@ -83,18 +83,18 @@ class FlowBuilder {
     // Fresh zeros are written into before they are read.
     if (producer.one_number && !in_place) rank += 6;
     if (producer.product && product) rank += 8;
-    // Used already: likely again where paths meet, unlikely for what leads from one operation to the next.
+    // Used already: likely again where paths join, unlikely for what leads from one operation to the next.
     if (!v.consumers.empty()) rank += producer.often_reused ? 1 : 3;
     return rank;
   }
 
-  // `may_be_new`: may it be the latest result, whose shape is not known? `alongside`: inputs of the same unit.
-  std::uint32_t find(const Shape& shape, const Unit& unit, bool may_be_new, std::size_t beside) {
+  // `may_be_new`: may it be the latest result, whose shape is not known? `siblings`: how many inputs the same unit has.
+  std::uint32_t find(const Shape& shape, const Unit& unit, bool may_be_new, std::size_t siblings) {
     std::uint32_t best = kNone;
     int lowest = INT32_MAX;
     if (const auto it = by_shape_.find(shape); it != by_shape_.end()) {
       const std::size_t look_back =
-          48 + 4 * beside;  // a part of a long list is older, with views of all others behind it
+          48 + 4 * siblings;  // a part of a long list is older, with views of all others behind it
       const auto& list = it->second;
       const bool in_place = unit.name.ends_with("_");
       const bool product = multiplies_weights(unit.name);
@@ -110,7 +110,7 @@ class FlowBuilder {
         }
       }
     }
-    // A result whose shape is not known yet and that nobody took is likelier than one that was used already.
+    // A result whose shape is not known yet and that has no reader is likelier than one that was used already.
     if (may_be_new && unshaped_ != kNone && (best == kNone || lowest > 0)) {
       const std::uint32_t id = unshaped_;
       unshaped_ = kNone;
@@ -122,7 +122,7 @@ class FlowBuilder {
   }
 
   // `use`: which tensor it is, where an execution trace shows; then nothing is left to find out.
-  void take(Unit& unit, std::size_t argument, const Shape& shape, bool may_be_new = true, std::size_t beside = 0,
+  void take(Unit& unit, std::size_t argument, const Shape& shape, bool may_be_new = true, std::size_t siblings = 0,
             const trace::TensorUse* use = nullptr) {
     const std::int64_t n = work::elements_of(shape);
     std::uint32_t id = kNone;
@@ -133,7 +133,7 @@ class FlowBuilder {
       if (flow_.values[id].shape.empty() && flow_.values[id].producer != kNone) flow_.values[id].shape = shape;
       if (id == unshaped_) unshaped_ = kNone;
     } else {
-      id = shape.empty() ? kNone : find(shape, unit, may_be_new, beside);
+      id = shape.empty() ? kNone : find(shape, unit, may_be_new, siblings);
       if (id == kNone) id = add_value({}, kNone, kNone);
     }
     flow_.values[id].consumers.push_back(static_cast<std::uint32_t>(flow_.units.size()));

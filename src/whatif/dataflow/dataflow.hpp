@@ -1,9 +1,9 @@
 #pragma once
 // Which tensors a step's forward pass hands from operation to operation. A trace names no tensors: it records shapes and
 // strides of inputs, the sizes views are made with, and the order of operations. From these each input is traced to the
-// operation that wrote it. Ambiguity is left where several tensors of one shape are alive; it is settled by how programs are
+// operation that wrote it. Where several tensors of one shape are alive, the choice follows how programs are
 // written (a matrix product is rarely fed by another one; a result that was reshaped is used through its new shape; of two
-// equal operands one is fresh and the other a residual). An execution trace next to the trace names the tensors: then nothing is
+// equal operands one is fresh and the other a residual). An execution trace next to the trace identifies the tensors: then nothing is
 // guessed.
 //
 //   const Dataflow flow = forward_flow(model);

@@ -1,5 +1,5 @@
 #pragma once
-// The dataflows of the graphs that what-ifs make of one step. A flow follows from the trace and from which operations of the
+// Caches the dataflows of the graphs that what-ifs derive from one step. A flow follows from the trace and from which operations of the
 // forward pass still launch GPU work; most changes leave both as they are, so most graphs have the same one.
 
 #include <cstdint>

@@ -21,7 +21,7 @@ bool makes_constant(std::string_view op);
 /// Results without a floating-point value: indices, masks, ranges. They feed no operation a change of precision touches.
 bool makes_integers(std::string_view op);
 
-/// Empty where the recorded inputs do not tell (boolean indices, sizes computed on the way).
+/// Empty where the recorded inputs do not determine it (boolean indices, sizes computed in between).
 work::Shape result_shape(std::string_view op, const work::OpView& view);
 
 }  // namespace foretrace::whatif

@@ -233,7 +233,7 @@ class Positions {
 namespace {
 
 /// Which operations of the forward pass are in blocks that run again in the backward pass: those of layers that do, of layers
-/// alongside them in the same module (the last of a block need not run again), and what is between.
+/// next to them in the same module (the last of a block need not run again), and what is between.
 class RecomputedBlocks {
  public:
   RecomputedBlocks(const Model& m, const StepFacts& has) {

@@ -77,7 +77,7 @@ Result<SequenceShapes> SequenceShapes::find(const Model& m) {
   if (lookups.empty() && step_facts(m)->compiled) {
     return fail(
         ErrorCode::kDeclined,
-        "no sequence dimension is found: a compiled step does not tell the shapes of its kernels (ask this of the "
+        "no sequence dimension is found: a compiled step does not show the shapes of its kernels (ask this of the "
         "step before it is compiled)");
   }
   if (lookups.empty()) {

@@ -1,6 +1,6 @@
 #pragma once
 // Ranks of a job without a trace that do the same work as one that has a trace: those it divides a tensor, the sequence, the experts,
-// the parameters or the data with. They are taken to arrive at a collective when it does, so that nobody waits for them.
+// the parameters or the data with. They are assumed to arrive at a collective when it does, so that no rank waits for them.
 
 #include <cstdint>
 #include <unordered_map>

@@ -102,7 +102,7 @@ Status compress_reductions(Model& m, Draft& draft, const Parallelism& how) {
     const Compressed c = compress(m, gradients, how, workers, buckets[k]);
     if (c.kind != hardware::Collective::kAllReduce) {
       return fail(ErrorCode::kDeclined,
-                  "the method gathers what it sends, and no recorded collective shows what a gather takes");
+                  "the method gathers what it sends, and no recorded collective shows how long a gather takes");
     }
     double time = 0;
     for (const double bytes : c.messages) time += static_cast<double>(transfers.time(bytes)) * c.slower;

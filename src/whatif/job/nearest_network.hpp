@@ -1,5 +1,5 @@
 #pragma once
-// Which network a job was recorded on, where nobody says so.
+// Guesses the network that a job was recorded on, where it is not given.
 
 #include <cstdint>
 #include <string>

@@ -45,12 +45,12 @@ std::vector<std::int64_t> members_of(const ranks::Operation& operation,
 
 /// What both networks take for one kernel of communication, in nanoseconds.
 struct NetworkTimes {
-  double here = 0;  ///< 0: nobody said what network this is
+  double here = 0;  ///< 0: the network of the trace is not known
   double there = 0;
   int channels = 0;                      ///< thread blocks on the other network
   double here_call = 0, there_call = 0;  ///< of that, what the smallest message took; 0: not measured
   /// A recorded transfer on the other network, over its time now. What the links of this one explain of it follows the other
-  /// one; the rest (an unnamed slower link, kernels that ran beside it) stays. Without a network here, all of it is replaced.
+  /// one; the rest (an unnamed slower link, kernels that ran at the same time) stays. Without a network here, all of it is replaced.
   /// Measured calls take the host's time too. Where the recorded kernel is shorter than the measured call, that much of a call is no
   /// transfer, and the same part of a call is none on the other network. `exact`: both networks were measured and `recorded` has no
   /// waiting: then the rest is what kernels next to the transfer cost it, in percent as much on the other network.

@@ -43,7 +43,7 @@ class Reader {
     const auto forward =
         std::count_if(stretches_.begin(), stretches_.end(), [](const Stretch& s) { return !s.backward; });
     if (out.messages.empty() || forward < 2 || static_cast<std::size_t>(2 * forward) != stretches_.size()) {
-      return fail(ErrorCode::kDeclined, "the forward and backward passes of the micro-batches cannot be told apart");
+      return fail(ErrorCode::kDeclined, "the forward and backward passes of the micro-batches cannot be distinguished");
     }
     out.micro_batches = static_cast<std::uint32_t>(forward);
     out.forward_first =

@@ -1,6 +1,6 @@
 #pragma once
 // The forward and backward passes of one rank of a recorded pipeline, micro-batch by micro-batch: which tasks belong to each, and which
-// messages lie between them. Read off the order of launches.
+// messages are between them. Derived from the order of launches.
 
 #include <cstdint>
 #include <vector>

@@ -1,4 +1,4 @@
-// A joined job simulated: how long each rank waits for others, and whom they wait for.
+// A joined job simulated: how long each rank waits for others, and for which.
 
 #include <algorithm>
 

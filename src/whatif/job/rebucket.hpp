@@ -1,6 +1,6 @@
 #pragma once
-// The gradients of a recorded data-parallel job reduced in other buckets: what is ready when stays, the time of an all-reduce follows
-// those that were recorded.
+// The gradients of a recorded data-parallel job reduced in other buckets: gradients become ready when they did before, and the time of an
+// all-reduce follows the recorded ones.
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/whatif/draft.hpp"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/notable.hpp"
 #include "ranks/collectives.hpp"
 #include "whatif/rewrite/scaling.hpp"
 
@@ -26,8 +27,8 @@ Status each_gradient_once(const std::vector<Reduction>& recorded, const Gradient
   std::int64_t moved = 0;
   for (const Reduction& r : recorded) moved += r.bytes;
   const double per_gradient = static_cast<double>(moved) / static_cast<double>(gradients.bytes());
-  constexpr double kOthers = 0.1;  // small all-reduces of norms and losses move far less
-  if (std::abs(per_gradient - 1) > kOthers) {
+  // All-reduces of norms, losses and flags are no notable part of what is moved.
+  if (std::abs(per_gradient - 1) > kNotableShare) {
     return fail(ErrorCode::kDeclined,
                 "what the rank all-reduces is not its gradients, each once, in the type they have");
   }

@@ -1,5 +1,5 @@
 #pragma once
-// How a recorded data-parallel job reduces its gradients: its all-reduces, and what one of another size would take.
+// How a recorded data-parallel job reduces its gradients: its all-reduces, and the time of one of another size.
 
 #include <cstdint>
 #include <vector>

@@ -27,7 +27,7 @@ Ns work_of(const Graph& g, bool gpu) {
   return sum;
 }
 
-// Stream and thread ids differ between ranks: the thread that runs the step is told from the others.
+// Stream and thread ids differ between ranks: only the thread that runs the step is distinguished from the others.
 using Key = std::tuple<bool, TaskKind, std::string_view>;
 
 std::map<Key, std::vector<std::uint32_t>> by_name(const Graph& g, bool gpu) {

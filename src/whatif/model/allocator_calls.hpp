@@ -1,5 +1,5 @@
 #pragma once
-// Calls that take memory from the driver and give it back in every step. They come from how the program uses memory, not from how it
+// Calls that allocate driver memory and free it again in every step. They come from how the program uses memory, not from how it
 // launches work: compiling or capturing the step does not remove them.
 
 #include "foretrace/graph/graph.hpp"

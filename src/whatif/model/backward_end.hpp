@@ -1,5 +1,5 @@
 #pragma once
-// Where backward is over, and what comes behind that.
+// Where the backward pass ends, and what follows it.
 
 #include <set>
 

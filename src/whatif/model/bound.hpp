@@ -1,5 +1,5 @@
 #pragma once
-// What bounds a step: its GPU or its CPU.
+// What limits a step: its GPU or its CPU.
 
 #include <algorithm>
 #include <string_view>

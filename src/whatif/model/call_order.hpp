@@ -1,7 +1,7 @@
 #pragma once
 // Which CPU tasks of a changed step come before which, whatever they cost: along a lane, and across lanes where a thread waits
-// for another. Tasks are named by lane and position on it. Kept as clocks: of each place that waits for another lane, the
-// latest position of every lane that is over by then; between such places nothing new becomes known.
+// for another. Tasks are named by lane and position on it. Stored as vector clocks: for each place that waits for another
+// lane, the latest position of every lane that has finished by then.
 //
 //   CallOrder order(lanes);
 //   order.wait({0, 12}, {1, 0});      // lane 1 begins behind task 12 of lane 0

@@ -1,6 +1,6 @@
 #pragma once
-// Programs that a compiler made of the whole step (JAX, TensorFlow through XLA). What PyTorch leaves to whoever writes the
-// step, the compiler has decided already.
+// Steps compiled as a whole (JAX, TensorFlow through XLA). The compiler has already decided what PyTorch leaves to the author
+// of the step.
 
 #include <string>
 

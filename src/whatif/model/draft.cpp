@@ -225,7 +225,7 @@ Place Draft::insert(const NewKernel& k) {
   const std::uint32_t captured = k.launch_of ? kNone : graph_launch_of(k.after.gpu);
   if (captured != kNone) {
     // What comes between the tasks of a CUDA graph is captured with them: one call launches all of it. On the CPU nothing is
-    // left but a place behind that call, for whoever wants to put something behind the launch.
+    // left but a place behind that call, for callers that insert something after the launch.
     on_cpu = add(
         {.kind = TaskKind::kCpu, .name = "captured " + k.name, .phase = k.phase, .layer = k.layer, .after = captured});
     launch = captured;

@@ -32,7 +32,7 @@ std::string code_of(const Use& use, const Model& model) {
 std::string unfit_for(const WhatIf& whatif, const Model& model) {
   const graph::StepNature step = nature_of(model);
   if (whatif.fits == Fits::kTraining && step.infers()) {
-    return fmt::format("it is for training, and this is no training step ({})", to_string(step.kind));
+    return fmt::format("it is for training, and this is not a training step ({})", to_string(step.kind));
   }
   if (whatif.fits == Fits::kNotServing && step.generates()) {
     return fmt::format("the next step needs what this one computes ({})", to_string(step.kind));

@@ -1,5 +1,5 @@
 #pragma once
-// What a change is worth proposing for, and the line that switches it on, by what the step does.
+// For which kinds of steps a change is proposed, and the line that switches it on.
 
 #include <string>
 

@@ -1,5 +1,5 @@
 #pragma once
-// How many GPUs the changes of a stack make of one.
+// The number of GPUs after the changes of a stack.
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What is found out about a model's graph when somebody first asks. Models whose graph is the same one share it: the copy a
+// Facts about a model's graph, computed on first use. Models whose graph is the same one share it: the copy a
 // what-if works on has the facts of the model it was made from, and gets new ones with its changed graph (predict.cpp).
 
 #include <memory>

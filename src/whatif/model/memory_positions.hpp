@@ -1,5 +1,5 @@
 #pragma once
-// Where GPU work stands among the allocator's events: the two know each other by the time of the trace.
+// The position of GPU work among the allocator's events, matched by their times in the trace.
 
 #include <cstdint>
 #include <utility>

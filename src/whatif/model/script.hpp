@@ -1,6 +1,6 @@
 #pragma once
-// What a change puts into a training script, taken apart by place. Each what-if writes its own lines into the places they belong
-// to (WhatIf::write_code); the order of the places, and so of all changes, is that of whoever writes the script (report).
+// The lines that a change adds to a training script, by place. Each what-if writes its lines into the places they belong to
+// (WhatIf::write_code); report/ decides the order of the places and writes the script.
 
 #include <string>
 #include <string_view>

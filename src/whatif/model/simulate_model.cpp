@@ -25,17 +25,17 @@ double on_sms_left(const Model& m, std::uint32_t t, int taken) {
       kernel.columns = product->n;
     }
   }
-  return hardware::speed_beside(kernel, m.device, taken);
+  return hardware::speed_during_collective(kernel, m.device, taken);
 }
 
 simulate::Contention contention_of(const Model& m) {
   simulate::Contention c;
   const std::size_t tasks = m.graph.size();
-  c.beside_communication.reserve(tasks);
+  c.speed_in_communication.reserve(tasks);
   for (std::uint32_t t = 0; t < tasks; ++t) {
-    c.beside_communication.push_back(static_cast<float>(speed_beside(m, t, *m.interference)));
+    c.speed_in_communication.push_back(static_cast<float>(speed_during_collective(m, t, *m.interference)));
   }
-  c.beside_computation.assign(tasks, static_cast<float>(1 - m.interference->collective));
+  c.speed_in_computation.assign(tasks, static_cast<float>(1 - m.interference->collective));
   for (const graph::GraphLane& lane : m.graph.lanes) {
     if (lane.link == 0) continue;
     c.link.resize(tasks, kNone);
@@ -47,7 +47,7 @@ simulate::Contention contention_of(const Model& m) {
 
 }  // namespace
 
-double speed_beside(const Model& model, std::uint32_t task, const Interference& collective) {
+double speed_during_collective(const Model& model, std::uint32_t task, const Interference& collective) {
   return (1 - collective.kernels) * on_sms_left(model, task, collective.sms);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The one place where a model is simulated: its graph, with work that runs concurrently slowing each other down.
+// Simulates a model: its graph, with the mutual slowdown of concurrent work. Nothing else simulates models.
 
 #include <optional>
 #include <span>
@@ -10,7 +10,7 @@
 namespace foretrace::whatif {
 
 /// The speed of a task while such a collective runs on its GPU, over its speed alone.
-double speed_beside(const Model& model, std::uint32_t task, const Interference& collective);
+double speed_during_collective(const Model& model, std::uint32_t task, const Interference& collective);
 
 /// A model simulated under several costs. It must not change meanwhile, and must outlive this.
 class ModelRuns {

@@ -1,6 +1,6 @@
 #pragma once
-// What a step already has, as its trace shows it: what a what-if asks before it offers the same again. One owner for each sign by
-// which a technique is known, so that advice, predictions and reports never differ about it.
+// What a step already has, as its trace shows it: what-ifs check it before they propose the same again. Each sign of a technique
+// is tested only here, so that advice, predictions and reports agree.
 //
 //   if (step_facts(model)->fused_update) …       // the update runs as one kernel per group of tensors
 

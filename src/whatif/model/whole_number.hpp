@@ -1,5 +1,5 @@
 #pragma once
-// The check of parameters that count something.
+// Checks parameters that are counts.
 
 #include <fmt/format.h>
 

@@ -46,14 +46,14 @@ Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& 
   if (communicates_)
     m.not_modelled.emplace_back("the trace is of several workers: its own collectives were taken out first");
   if (how.slice_mb && *how.slice_mb * (1 << 20) < least_slice(gradients, how.scheme)) {
-    m.not_modelled.push_back(fmt::format("slices below {:.2g} MiB: larger ones stand for them",
+    m.not_modelled.push_back(fmt::format("slices below {:.2g} MiB: modelled as larger ones",
                                          least_slice(gradients, how.scheme) / (1 << 20)));
   }
   if (!m.interference) {
     const hardware::Figures& measured = hardware::measured_figures(m.device);
     const bool inside = few_queues_ && inside_one_gpu(m.device, cluster);
-    m.interference = Interference{0, measured.beside_collective,
-                                  inside ? measured.collective_inside : measured.collective_beside, 0};
+    m.interference = Interference{0, measured.kernel_contention,
+                                  inside ? measured.collective_inside : measured.collective_contention, 0};
   }
 }
 
@@ -92,7 +92,7 @@ std::uint32_t Builder::transfer(std::uint32_t to, const hardware::CollectiveCost
     }
   }
   if (first != last) first_.emplace(last, first);
-  // Kernels alongside a collective lose the SMs that it occupies.
+  // Kernels that overlap a collective lose the SMs that it occupies.
   Interference& i = *m.interference;
   i.communication_sigma = std::max(i.communication_sigma, cost.sigma);
   if (m.device.sm_count > 0) {
@@ -113,7 +113,7 @@ Selection Builder::steps_of(std::uint32_t collective) const {
 }
 
 std::vector<double> Builder::slices(double bytes) const {
-  // P3 slices at 50,000 parameters (published in its paper), far below what NCCL moves well; nobody measured better than this.
+  // P3 slices at 50,000 parameters (published in its paper), far below what NCCL moves well; no better value was measured.
   constexpr double kP3SliceMb = 4;
   if (!how.slice_mb && how.scheme != Scheme::kP3) return {bytes};
   const double slice = std::max(how.slice_mb.value_or(kP3SliceMb) * (1 << 20), least_slice(gradients, how.scheme));

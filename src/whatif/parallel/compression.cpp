@@ -1,4 +1,4 @@
-// Gradient compressions: what goes over the wire and what compressing costs. Bytes on the wire follow the methods' own
+// Gradient compressions: what is sent and what compressing costs. Bytes sent follow the methods' own
 // descriptions; what compressing costs is counted for hooks written in PyTorch, operation by operation: bytes each moves through
 // memory, the kernels it launches, the CPU time of calling it, and whether the CPU waits for the GPU.
 

@@ -98,7 +98,7 @@ Reduced reduce_bucket(Builder& b, const Bucket& bucket, Place& at, std::uint32_t
   const auto small_kernel = [&](const char* name, double bytes, int count) {
     if (count > 0) b.kernel(at, name, bytes, b.ns(b.ddp.copy_back_us), Phase::kBackward, count);
   };
-  // A hook that reads something back does so about half way: its other calls follow on an idle GPU.
+  // A hook that reads something back does so about halfway: its other calls follow on an idle GPU.
   const Ns behind_wait = c.waits ? c.cpu / 2 : 0;
   if (hook) b.cpu(at, "DDP: communication hook", b.ns(b.ddp.hook_us) + c.cpu - behind_wait, Phase::kBackward);
   small_kernel("compress", c.before_bytes, c.before_kernels);

@@ -1,6 +1,6 @@
-// ZeRO 3, fully sharded data parallel: a unit's parameters are gathered before it runs, let go behind it, gathered again for
-// backward, and its gradients reduce-scattered. PyTorch has it twice: fully_shard, which keeps tensors apart and copies them into and
-// out of what travels, and FullyShardedDataParallel, which keeps a unit as one flat tensor (Parallelism::flat).
+// ZeRO 3, fully sharded data parallel: a unit's parameters are gathered before it runs, freed after it, gathered again for
+// backward, and its gradients reduce-scattered. PyTorch has it twice: fully_shard, which keeps tensors separate and copies them into and
+// out of the buffers that are sent, and FullyShardedDataParallel, which keeps a unit as one flat tensor (Parallelism::flat).
 
 #include <fmt/format.h>
 

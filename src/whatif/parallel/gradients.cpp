@@ -36,10 +36,10 @@ void read_shape(const trace::Trace& trace, std::size_t event, Ready& out) {
   if (inputs == nullptr || !inputs->dims.valid()) return;
   const auto shapes = trace::parse_shapes(trace.strings[inputs->dims]);
   if (shapes.empty()) return;
-  constexpr double kMost = 1e15;  // a damaged shape must not overflow
+  constexpr double kLargestElementCount = 1e15;  // a damaged shape must not overflow
   double n = 1;
   for (const std::int64_t d : shapes.front()) n *= static_cast<double>(std::max<std::int64_t>(d, 0));
-  if (n > kMost) return;
+  if (n > kLargestElementCount) return;
   out.elements = static_cast<std::int64_t>(n);
   if (shapes.front().size() > 1) out.rows = shapes.front().front();
 }

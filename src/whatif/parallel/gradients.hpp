@@ -1,5 +1,5 @@
 #pragma once
-// Gradients of a step in the order the backward pass makes them, the buckets that reduce them, and N workers in a draft.
+// Gradients of a step in the order in which the backward pass computes them, the buckets that reduce them, and N workers in a draft.
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
-// BlueConnect takes an all-reduce apart along the levels of the network, each level a channel of its own, so that the parts
-// of different buckets run side by side. Horovod fills a buffer with whatever is ready when its cycle comes round.
+// BlueConnect splits an all-reduce along the levels of the network, each level a channel of its own, so that the parts of
+// different buckets run in parallel. Horovod fills a buffer with whatever is ready in each cycle.
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// The network of a job. A fabric that says nothing about the inside of a node gets the links of the node this GPU is usually sold in.
+// The network of a job. A fabric without links inside a node gets those of the node this GPU is usually sold in.
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@ namespace foretrace::whatif {
 namespace {
 
 // What joins the GPUs of a node on a fabric that only says what joins the nodes: the links of the node such GPUs are usually sold in, as
-// fabrics/*.toml have them, at this GPU's own rate. Nobody said that they meet in a switch that adds up.
+// fabrics/*.toml have them, at this GPU's own rate. Nothing says that they share a switch that reduces.
 hardware::FabricLevel inside_node(const hardware::Device& device) {
   const Result<hardware::Fabric> typical = hardware::find_fabric(usual_fabric(device));
   FORETRACE_CHECK(typical.has_value());

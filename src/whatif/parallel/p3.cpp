@@ -1,4 +1,4 @@
-// P3 cuts gradients into slices, pushes them to parameter servers and pulls back the sums; of the slices that are there it sends those
+// P3 cuts gradients into slices, pushes them to parameter servers and pulls back the sums; of the slices that are ready it sends those
 // first that the next forward pass needs first. A layer of that pass waits for its own parameters only.
 
 #include <algorithm>
@@ -107,7 +107,7 @@ class P3 {
         b_.draft.depend(hooks_[i].cpu, send, 0, DependencyKind::kThread);
         // The choice is among gradients that are there, not among those the GPU has still to compute.
         if (list_[i].gpu != kNone) b_.draft.depend(list_[i].gpu, send, 0, DependencyKind::kSync);
-        // No more than one or two slices are under way: the others are sent once these get through.
+        // No more than one or two slices are in flight: the others are sent once these have arrived.
         if (in_front_[i] != kNone) b_.draft.depend(in_front_[i], send, 0, DependencyKind::kSync);
         if (b_.how.priorities) {
           const auto priority = static_cast<std::int32_t>(i);
@@ -154,7 +154,7 @@ class P3 {
       if (in_forward) finish();
       Place& at = in_forward ? before[layers_[i]] : s.where == SentSlice::kInHook ? hooks_[s.hook] : behind;
       if (s.where != SentSlice::kInHook) {
-        at.cpu = b_.draft.insert_wait(at.cpu, "P3: room under way");
+        at.cpu = b_.draft.insert_wait(at.cpu, "P3: room in flight");
         if (!in_forward) b_.draft.depend(list_[i].gpu, at.cpu, 0, DependencyKind::kSync);
         if (sent.size() >= kUnderWay) {
           b_.draft.depend(sent[sent.size() - kUnderWay], at.cpu, 0, DependencyKind::kSync);

@@ -13,7 +13,7 @@ class TrainingThread {
     for (const Outgoing& g : gradients) left_.push_back(g.slices);
   }
 
-  // Sends what is there, as far as there is room under way; false: nothing can be sent now.
+  // Sends what is ready, up to the limit of slices in flight; false: nothing can be sent now.
   bool send(Ns& now, SentSlice::Where where, std::uint32_t hook) {
     while (!under_way_.empty() && under_way_.front() <= now) under_way_.pop_front();
     if (under_way_.size() >= kUnderWay) return false;

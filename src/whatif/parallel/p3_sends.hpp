@@ -1,6 +1,6 @@
 #pragma once
-// In which order the thread that trains sends P3's slices, and where in the step. It sends where the hook of a gradient runs, while it
-// waits for the end of backward, and in front of each layer of the next forward pass, what that layer still lacks.
+// In which order the thread that trains sends P3's slices, and where in the step. It sends in the hook of a gradient, while it waits
+// for the end of backward, and before each layer of the next forward pass, where it sends what that layer still lacks.
 
 #include <cstdint>
 #include <vector>

@@ -13,16 +13,13 @@
 
 namespace foretrace::whatif {
 
-namespace {
-
-constexpr const char* kDefaultFabric = "usual";
-
-// A wrong name is said before the trace is read.
 Status check_fabric(const std::string& name) {
   if (name == kDefaultFabric) return {};
   FORETRACE_TRY_VOID(hardware::fabric_from(name));
   return {};
 }
+
+namespace {
 
 Parameter number(std::string name, std::string about, std::string otherwise, double above) {
   return {std::move(name), std::move(about), std::move(otherwise), {}, ParameterType::kNumber, false, above};
@@ -45,8 +42,8 @@ Status check_slow_worker(const std::string& factor) {
   return fail(ErrorCode::kUsage, fmt::format("slow_worker must be 1 or more, not {}", factor));
 }
 
-// A parameter that stands for "nothing said" until somebody says something.
-std::optional<double> said(const Parameters& p, std::string_view name) {
+// A parameter without a default value of its own.
+std::optional<double> given_number(const Parameters& p, std::string_view name) {
   return p.given(name) ? std::optional(p.number(name)) : std::nullopt;
 }
 
@@ -101,7 +98,7 @@ std::vector<Parameter> cluster_parameters() {
   ring.choices = {"on", "off"};
   std::vector<Parameter> all = {count("workers", "number of workers", "8", 1)};
   for (Parameter& p : network_parameters()) all.push_back(std::move(p));
-  Parameter slow = number("slow_worker", "the slowest worker computes so many times as long", "1", 0);
+  Parameter slow = number("slow_worker", "the computation of the slowest worker takes this many times as long", "1", 0);
   slow.check = check_slow_worker;
   all.push_back(std::move(slow));
   all.push_back(std::move(ring));
@@ -123,11 +120,11 @@ Parameter slice_mb_parameter(std::string about, std::string otherwise) {
 ParallelChoice choice_of(const Parameters& p, std::string parallel) {
   ParallelChoice c;
   c.parallel = std::move(parallel);
-  c.bucket_mb = said(p, "bucket_mb");
-  c.slow_worker = said(p, "slow_worker");
-  c.cycle_ms = said(p, "cycle_ms");
-  c.send_us = said(p, "send_us");
-  c.slice_mb = said(p, "slice_mb");
+  c.bucket_mb = given_number(p, "bucket_mb");
+  c.slow_worker = given_number(p, "slow_worker");
+  c.cycle_ms = given_number(p, "cycle_ms");
+  c.send_us = given_number(p, "send_us");
+  c.slice_mb = given_number(p, "slice_mb");
   if (c.slice_mb == 0.0) c.slice_mb.reset();  // sent whole
   if (p.given("servers")) c.servers = static_cast<std::int64_t>(p.number("servers"));
   if (p.given("compress")) c.compress = p.text("compress");

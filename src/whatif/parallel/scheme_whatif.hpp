@@ -1,11 +1,15 @@
 #pragma once
-// What the what-ifs of several workers share: their parameters, and how those become workers, a network and a scheme.
+// What the what-ifs for several workers share: parameters, and how they become workers, a network and a scheme.
 
 #include "foretrace/whatif/parallel.hpp"
 #include "whatif/model/step_facts.hpp"
 
 namespace foretrace::whatif {
 
+/// The value of `fabric` that stands for the network this GPU is usually sold with.
+inline constexpr const char* kDefaultFabric = "usual";
+/// The check of `fabric`: a wrong name is reported before the trace is read.
+Status check_fabric(const std::string& name);
 /// fabric, collectives, collectives_tag, gpus_per_node.
 std::vector<Parameter> network_parameters();
 /// The network they name; without a name the GPU's usual one, which is noted in the model.
@@ -26,7 +30,7 @@ ParallelChoice choice_of(const Parameters& parameters, std::string parallel);
 Status apply_on_cluster(Model& model, Draft& draft, const Parameters& parameters, const ParallelChoice& choice);
 
 /// A what-if that is one scheme, as PyTorch or a paper does it. `described` has its name, which is the scheme's, its sentences and
-/// the parameters it has alongside those of the cluster; the rest is filled in, `apply` too where it is not given.
+/// the parameters it has in addition to those of the cluster; the rest is filled in, `apply` too where it is not given.
 WhatIf scheme_whatif(WhatIf described);
 
 /// "over 8 workers …" of a job that has as many as are asked for, or no other number is: without one it is the job as it is.

@@ -1,5 +1,5 @@
 // N workers from one: the scheme is written into a draft of one worker's step, which stands for all of them (they do the
-// same work and meet in every collective).
+// same work and take part in every collective).
 
 #include <fmt/format.h>
 
@@ -87,7 +87,7 @@ Result<Scheme> parse_scheme(std::string_view text) {
   for (const SchemeEntry& e : kSchemes) {
     if (e.name == text) return e.scheme;
   }
-  return fail(ErrorCode::kUsage, fmt::format("'{}' is not a way to train on several workers", text),
+  return fail(ErrorCode::kUsage, fmt::format("'{}' is not a scheme for several workers", text),
               fmt::format("one of: {}", fmt::join(scheme_names(), ", ")));
 }
 
@@ -107,7 +107,7 @@ namespace {
 Status check_plan(const std::vector<GradientRange>& buckets, const Gradients& gradients) {
   if (buckets.empty() || buckets.back().last + std::size_t{1} == gradients.list.size()) return {};
   return fail(ErrorCode::kDeclined,
-              fmt::format("the strategy's buckets hold {} gradients, the step makes {}",
+              fmt::format("the strategy's buckets hold {} gradients, the step has {}",
                           buckets.back().last + std::size_t{1}, gradients.list.size()),
               "it was found for another model");
 }

@@ -1,5 +1,5 @@
-// Parameter servers. Gradients are pushed to the servers that own their parts, added up there and pulled back. Servers stand
-// alongside the workers (each owns 1/N of everything) or on machines of their own, whose links all workers share.
+// Parameter servers. Gradients are pushed to the servers that own their parts, added up there and pulled back. Servers run
+// on the workers (each owns 1/N of everything) or on machines of their own, whose links all workers share.
 
 #include "whatif/parallel/servers.hpp"
 
@@ -19,7 +19,7 @@ Servers::Servers(Builder& builder, bool own_network) : b_(builder) {
     pull_lane_ = b_.new_lane("pull from servers");
     sum_lane_ = b_.new_lane("server");
   } else {
-    // A worker's link carries its pushes and, for the server alongside it, the pulls of the others.
+    // A worker's link carries its pushes and, for the server next to it, the pulls of the others.
     push_lane_ = pull_lane_ = own_network ? b_.new_lane("network") : b_.lane();
     sum_lane_ = b_.draft.add_lane(graph::GraphLaneKind::kGpu, "server", b_.m.graph.lanes[b_.gradients.stream].device);
   }
@@ -27,7 +27,7 @@ Servers::Servers(Builder& builder, bool own_network) : b_(builder) {
 
 Ns Servers::time_of(double bytes) const {
   const int workers = b_.cluster.workers;
-  if (beside_workers()) {
+  if (on_workers()) {
     return 2 * b_.cluster.collectives->cost({Collective::kAllToAll, bytes, workers}).ns +
            b_.memory_ns(bytes / workers * 3 * (workers - 1));
   }
@@ -36,7 +36,7 @@ Ns Servers::time_of(double bytes) const {
 }
 
 // Every worker sends each other one its slice and receives its own from all others: an all-to-all. It adds n - 1 slices
-// to its own; pull is the way back.
+// to its own; pull is the reverse.
 Exchange Servers::with_neighbours(double bytes) {
   Exchange e;
   const double slice = bytes / b_.cluster.workers;
@@ -74,12 +74,12 @@ Exchange Servers::with_servers(double bytes) {
 
 // A server's link carries its part of every worker's bytes; a worker's (or, shared, its node's) port all parts of its own.
 // The slower of the two ends decides.
-hardware::CollectiveCost Servers::link_cost(double bytes, Collective way) const {
+hardware::CollectiveCost Servers::link_cost(double bytes, Collective kind) const {
   const hardware::CollectiveModel& network = *b_.cluster.collectives;
   // Workers and their server; more than a node holds, so that the link is that between nodes.
   const double ranks = std::max(b_.cluster.workers, b_.cluster.gpus_per_node) + 1;
   const auto over_one_link = [&](double all) {
-    return network.cost({way, all * ranks / (ranks - 1), static_cast<int>(ranks)});
+    return network.cost({kind, all * ranks / (ranks - 1), static_cast<int>(ranks)});
   };
   const hardware::CollectiveCost server = over_one_link(bytes * b_.cluster.workers / b_.how.servers);
   const hardware::CollectiveCost worker = over_one_link(bytes * std::min(network.sharing_a_port(), b_.cluster.workers));
@@ -88,7 +88,7 @@ hardware::CollectiveCost Servers::link_cost(double bytes, Collective way) const 
 
 Status apply_ps(Builder& b) {
   Buckets buckets(b);
-  // Buckets, and what comes back: from servers beside the workers also the sum that each makes itself.
+  // Buckets, and what comes back: with servers on the workers also the sum that each computes itself.
   const std::int64_t whole = b.gradients.bytes();
   if (b.m.memory) b.m.memory->start_bytes += 2 * whole + (b.how.servers > 0 ? 0 : whole / b.cluster.workers);
   Servers servers(b, false);
@@ -102,7 +102,7 @@ Status apply_ps(Builder& b) {
       b.draft.depend(at.cpu, b.first_of(e.pull), 0, DependencyKind::kLaunch);
     }
     // What waits on a stream that shares the main one's queue: the server's sum, or the division behind a pull.
-    if (b.few_queues()) b.hold_main_stream(launched, servers.beside_workers() ? e.sum : e.pull);
+    if (b.few_queues()) b.hold_main_stream(launched, servers.on_workers() ? e.sum : e.pull);
     return e.pull;
   });
   buckets.copy_back();

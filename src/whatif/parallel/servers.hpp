@@ -18,16 +18,16 @@ class Servers {
  public:
   Servers(Builder& builder, bool own_network);
 
-  [[nodiscard]] bool beside_workers() const { return b_.how.servers == 0; }
+  [[nodiscard]] bool on_workers() const { return b_.how.servers == 0; }
 
-  Exchange exchange(double bytes) { return beside_workers() ? with_neighbours(bytes) : with_servers(bytes); }
+  Exchange exchange(double bytes) { return on_workers() ? with_neighbours(bytes) : with_servers(bytes); }
   /// What an exchange takes that has the network for itself.
   [[nodiscard]] Ns time_of(double bytes) const;
 
  private:
   Exchange with_neighbours(double bytes);
   Exchange with_servers(double bytes);
-  [[nodiscard]] hardware::CollectiveCost link_cost(double bytes, hardware::Collective way) const;
+  [[nodiscard]] hardware::CollectiveCost link_cost(double bytes, hardware::Collective kind) const;
 
   Builder& b_;
   std::uint32_t push_lane_ = kNone, pull_lane_ = kNone, sum_lane_ = kNone;

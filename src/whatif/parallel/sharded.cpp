@@ -59,7 +59,7 @@ Status update_follows_backward(const Builder& b) {
       "be determined");
 }
 
-// The part of all elements that the largest owner has: parameters stay whole, the largest go first, each to whoever has least
+// The part of all elements that the largest owner has: parameters stay whole, the largest go first, each to the owner with the least
 // (ZeroRedundancyOptimizer).
 double largest_owner(const Builder& b) {
   std::vector<std::int64_t> sizes;
@@ -92,7 +92,7 @@ void gather_parameters(Builder& b, const std::vector<double>& messages, Collecti
 Status apply_zero1(Builder& b) {
   FORETRACE_TRY_VOID(update_follows_backward(b));
   const double share = largest_owner(b);
-  share_memory(b, share, false);  // before there are buckets, which nobody divides
+  share_memory(b, share, false);  // before there are buckets, which are not divided
   FORETRACE_TRY_VOID(apply_ddp(b));
   share_update(b, share);
   // ZeroRedundancyOptimizer: each owner broadcasts each of its parameters.

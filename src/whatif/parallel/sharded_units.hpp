@@ -1,5 +1,5 @@
 #pragma once
-// Units of fully sharded data parallel: parameters that are gathered and let go together, and what they take of a GPU's memory.
+// Units of fully sharded data parallel: parameters that are gathered and freed together, and the GPU memory they need.
 
 #include <vector>
 

@@ -40,7 +40,7 @@ Status add_whatif(WhatIf whatif) {
   }
   for (const std::string& use : whatif.advise) {
     if (use.substr(0, use.find(':')) != whatif.name) {
-      return fail(ErrorCode::kUsage, fmt::format("{} advises '{}', which is no use of it", whatif.name, use),
+      return fail(ErrorCode::kUsage, fmt::format("{} advises '{}', which is not a use of it", whatif.name, use),
                   fmt::format("write {}, or {}:key=value", whatif.name, whatif.name));
     }
     if (const Result<Use> parsed = parse_use_of(whatif, use); !parsed) return tl::unexpected(parsed.error());

@@ -16,7 +16,7 @@ constexpr std::string_view kReplacesCommunication =
     "it replaces the communication between ranks, which is not predicted for a job of several traces yet; ask it of "
     "one rank's trace";
 
-// The ranks of a changed job meet where those of the recorded one did. What models all workers itself has no such places.
+// The ranks of a changed job synchronise where those of the recorded one did. A what-if that models all workers has no such places.
 bool models_workers(const Model& changed) {
   const auto& lanes = changed.graph.lanes;
   return changed.interference || changed.workers > 1 ||

@@ -42,7 +42,7 @@ void widen_to_baseline(Deviations& deviations, const graph::Graph& g, const Mode
   const double up = deviations.moved([&](std::size_t t) { return free(t, 1); }) + std::log1p(gpu);
   const double down = -deviations.moved([&](std::size_t t) { return free(t, -1); }) - std::log1p(-gpu);
   deviations.at_least("as it is", std::min(up, own_up), std::min(down, own_down),
-                      "the step as it is, without the profiler, is not known better");
+                      "the unchanged step without the profiler is itself uncertain");
 }
 
 // Recorded steps that differ show what the model of one step does not hold.
@@ -79,7 +79,7 @@ class ErrorFamilies {
     }
   }
 
-  // How far the host's time was off on measured steps, which were timed before the change. Where nobody timed this one, or its
+  // How far the host's time was off on measured steps, which were timed before the change. Where this one was not timed, or its
   // time says nothing of the CPU, what the trace leaves open of it comes on top, but for the host's moment: that is in both.
   void add_host() {
     const double host = residuals_.sigma(kHostFamily);
@@ -182,7 +182,7 @@ class ErrorFamilies {
       deviations_.add_whole(std::string(kLaunchFamily), residuals_.sigma(kLaunchFamily),
                             "no launch of the trace shows how a captured step starts");
     }
-    // Changes are fitted one by one; each that is stacked on others meets kernels and a host the fit has not seen.
+    // Changes are fitted one by one; one stacked on others changes kernels and a host that the fit has not seen.
     if (changed_.applied.size() > base_.applied.size() + 1) {
       const auto more = static_cast<double>(changed_.applied.size() - base_.applied.size() - 1);
       deviations_.add_whole(std::string(kCombinedFamily), residuals_.sigma(kCombinedFamily) * std::sqrt(more),

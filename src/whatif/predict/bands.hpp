@@ -1,9 +1,9 @@
 #pragma once
-// How sure a prediction is. Errors come in families that move together: the CPU's speed, the GPU's own spread between
+// The uncertainty of a prediction. Errors come in families that move together: the CPU's speed, the GPU's own spread between
 // runs, measured kernels that were scaled, and each family of kernels whose time was modelled. One simulation per family, one
-// standard deviation up and down; the deviations add in squares. How large they are is data (Residuals). No prediction is surer than
-// the step it starts from, as far as it depends on what is not known of that one, and none is narrower than the recorded steps are
-// spread.
+// standard deviation up and down; the deviations add in squares. How large they are is data (Residuals). No prediction is more certain
+// than the step it starts from, as far as it depends on what is uncertain there, and no band is narrower than the spread of the
+// recorded steps.
 
 #include "base/percentiles.hpp"
 #include "foretrace/whatif/model.hpp"

@@ -1,8 +1,8 @@
 #pragma once
-// What no changed step can take less than. Where a change touches no kernel, that is the time in which the trace shows the GPU busy. Else
+// Lower bounds of a changed step. Where a change affects no kernel, that is the time in which the trace shows the GPU busy. Else
 // every stream takes at least as long as its kernels do at the GPU's peak rates: their FLOP, their bytes, the weights they read, and for
 // copies from or to the host the link; kernels that were left alone as long as in the trace. A bound is an alarm: an answer that needs it
-// shows an error of a what-if, or streams that overlap more in the simulation than they did in the trace.
+// shows an error in a what-if, or streams that overlap more in the simulation than they did in the trace.
 //
 //   const Bounds bounds(base, measured);
 //   bounds.of(changed).step;      // ns

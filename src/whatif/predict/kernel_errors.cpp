@@ -48,7 +48,7 @@ KernelSigmas kernel_sigmas(const Model& m) {
     all_scaled += scaled[row];
     sigmas.scaled += work.sigma * work.sigma * scaled[row] * scaled[row];
     if (modelled[row] <= 0) continue;
-    // What gave the kernel its time said how sure it was; what only another what-if knows is as sure as the model is now.
+    // The estimate of a kernel's time came with its uncertainty; without one, the model's own error counts.
     const std::size_t f = error_family(work.family);
     const hardware::Cost cost = work.sigma > 0 ? hardware::Cost{} : hardware::predict(work, m.device);
     const double off = (cost.known ? cost.sigma : work.sigma) * modelled[row];

@@ -1,5 +1,5 @@
 #pragma once
-// How far the times of a changed step's kernels may be off, by what holds them back.
+// Errors of kernel times in a changed step, by what limits the kernels.
 
 #include <array>
 #include <string_view>

@@ -14,12 +14,12 @@ std::string why(hardware::Learnt what, const hardware::Device& device, bool half
   using enum hardware::Learnt;
   switch (what) {
     case kDevice:
-      return fmt::format("published steps in {} on boards of {}'s architecture were off so far", precision,
+      return fmt::format("published steps in {} on boards of {}'s architecture were off by this much", precision,
                          device.name);
     case kArchitecture:
       return fmt::format("no product of {}'s architecture was measured in {}", device.name, precision);
     case kGeForce:
-      return fmt::format("published steps in {} on GeForce cards were off so far", precision);
+      return fmt::format("published steps in {} on GeForce cards were off by this much", precision);
     case kVendor:
       break;
   }

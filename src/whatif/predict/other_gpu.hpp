@@ -1,5 +1,5 @@
 #pragma once
-// The width of a band on another GPU, by what was learnt about GPUs like it.
+// The width of a band on another GPU, from errors on similar GPUs.
 
 #include "foretrace/whatif/model.hpp"
 

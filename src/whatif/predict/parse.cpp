@@ -1,4 +1,4 @@
-// How a use of a what-if is written: name, or name:key=value,key=value. Values with , : or = are quoted; lists use |.
+// Parses a use of a what-if: name, or name:key=value,key=value. Values with , : or = are quoted; lists use |.
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// A use of one what-if, known already: "x=2" of "batch:x=2".
+// Parses the parameters of a known what-if: "x=2" of "batch:x=2".
 
 #include <string_view>
 

@@ -104,11 +104,11 @@ class Completion {
   double factor_ = 1;
 };
 
-// What a reader has to know of a change that measured steps do not support: how far it was off, or that nobody measured it.
+// What a reader has to know of a change that measured steps do not support: how far it was off, or that it was not measured.
 std::string doubt_about(const WhatIf& whatif) {
   const PastErrors* past = past_errors_of(whatif.name);
   if (past == nullptr || !past->step_pct) return whatif.name + " is not validated against measurements";
-  return fmt::format("{} was {:.1f} % off in the mean of {} measured rows, which widens its band", whatif.name,
+  return fmt::format("{} was {:.1f} % off on average over {} measured rows, which widens its band", whatif.name,
                      *past->step_pct, past->rows);
 }
 
@@ -157,11 +157,9 @@ Status Predictor::check(const Model& base, bool changes) {
     return fail(ErrorCode::kDeclined, "the step copies data to or from the GPU and runs no kernel there");
   }
   if (base.frozen_share() > kMostFrozenShare) {
-    return fail(
-        ErrorCode::kDeclined,
-        fmt::format("{:.0f} % of this step are waits that nothing in the trace explains, and no change would move "
-                    "them (`foretrace doctor` lists them)",
-                    100 * base.frozen_share()));
+    return fail(ErrorCode::kDeclined, fmt::format("{:.0f} % of this step are waits that nothing in the trace explains, "
+                                                  "and no change would shorten them (`foretrace doctor` lists them)",
+                                                  100 * base.frozen_share()));
   }
   return {};
 }

@@ -1,7 +1,7 @@
 #pragma once
 // Prediction, in three parts: whether a step can be predicted at all (check), a change applied to it (apply_use), and the
-// changed step described (Predictor). predict() is all of them for one list of changes; the search takes them apart to share
-// the beginnings of hundreds of lists (search/evaluate.hpp).
+// changed step described (Predictor). predict() is all of them for one list of changes; the search calls them separately to share
+// the prefixes of hundreds of lists (search/evaluate.hpp).
 
 #include <memory>
 #include <optional>

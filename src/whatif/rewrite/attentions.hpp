@@ -1,5 +1,5 @@
 #pragma once
-// Attention a step computes from its parts. No profiler names it: it is found by its shape, two batched products of which
+// Attention that a step computes from separate operations. No profiler names it: it is found by its structure, two batched products of which
 // one makes the scores a softmax reads and the other uses them, and by the data flow between and around them.
 
 #include <set>

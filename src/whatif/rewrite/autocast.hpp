@@ -34,7 +34,7 @@ struct Cast {
 
 struct AutocastUnit {
   Precision precision = Precision::kFloat;
-  bool sums_half = false;   ///< gradients that meet at its inputs are half
+  bool sums_half = false;   ///< gradients added up at its inputs are half
   bool reads_half = false;  ///< an FP32 result from half inputs in one kernel (softmax)
   std::vector<Cast> casts;  ///< in front of it
   std::vector<std::int64_t>

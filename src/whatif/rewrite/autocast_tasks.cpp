@@ -79,15 +79,15 @@ class CastInserter {
     const hardware::Cost cost = predict(work, m_.device);
     if (!cost.known) return;
     // In the backward pass a cast is a node of autograd's graph. cuDNN's recurrent layers ask for each weight first.
-    const double beside = !forward                         ? m_.host.eager.node_us
-                          : c.weight && recurrent(c.event) ? m_.host.eager.rnn_weight_us
-                                                           : 0;
+    const double extra_us = !forward                         ? m_.host.eager.node_us
+                            : c.weight && recurrent(c.event) ? m_.host.eager.rnn_weight_us
+                                                             : 0;
     draft_.insert({.name = "cast",
                    .cost = static_cast<Ns>(cost.ns),
                    .phase = phase,
                    .layer = m_.graph.layer[task],
                    .after = at,
-                   .cpu_cost = m_.cpu_time(m_.host.eager.cast_us + beside, phase),
+                   .cpu_cost = m_.cpu_time(m_.host.eager.cast_us + extra_us, phase),
                    .work = m_.works.add(work)});
   }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What of a recorded collective moves data. A rank's kernel also waits inside the collective until the last rank arrives, which one
+// The part of a recorded collective that moves data. A rank's kernel also waits inside the collective until the last rank arrives, which one
 // rank's trace does not show: the transfer is what the links of such a node need for its size; the rest is waiting.
 //
 //   CollectiveTransfers transfers(trace, device);

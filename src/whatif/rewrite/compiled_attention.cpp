@@ -88,7 +88,7 @@ double time_apart(const Generated& all, double kernels, const hardware::Device& 
   return time_of(all, d) + (kernels - 1) * starts;
 }
 
-// Whether the program passes a mask: a tensor alongside queries, keys and values.
+// Whether the program passes a mask: a tensor in addition to queries, keys and values.
 bool has_mask(const Compiling& c, std::uint32_t event) {
   for (std::uint32_t e = event; e != kNone; e = c.model.chains->around(e)) {
     if (c.model.trace->name(e) != "aten::scaled_dot_product_attention") continue;

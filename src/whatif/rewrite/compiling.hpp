@@ -1,5 +1,5 @@
 #pragma once
-// What torch.compile changes alongside fusing kernels: attention, products and convolutions that the generated code calls, what is
+// What torch.compile changes in addition to fusing kernels: attention, products and convolutions that the generated code calls, what is
 // kept for the backward pass, and what the CPU does.
 
 #include <array>

@@ -196,7 +196,7 @@ class FusionPlanner {
       f.forward.finishing = 1;
     }
     if (!gradient) return;
-    // Kept for the backward pass alongside what is written anyway: which elements dropout kept, and what norms normalised.
+    // Kept for the backward pass in addition to what is written anyway: which elements dropout kept, and what norms normalised.
     // The latter is there already where it comes from outside, and may be among what is written for others; what products keep
     // are results of norms.
     const double saved_norm = unheld < made_for_norms * 2 ? made_for_norms * 4 : 0;

@@ -4,7 +4,7 @@
 //
 // - Element-wise operations, copies, normalisations and softmaxes run together with those they hand tensors to, as long as
 //   no product is on a path between them: a residual that goes around a product is written and read again.
-// - A kernel reads each tensor from outside once and writes what others want: products in their own element type, which is
+// - A kernel reads each tensor from outside once and writes what others read: products in their own element type, which is
 //   how autocast's casts of activations disappear; other kernels and the backward pass in the tensor's type.
 // - The backward pass mirrors the forward one. A kernel reads a gradient from everyone who used its results and what was kept
 //   for it, and writes a gradient for every tensor it read.

@@ -1,6 +1,6 @@
 #pragma once
-// Kernels a compiler generates, and what they take: a start and bytes at a share of what a streaming kernel reaches, or
-// arithmetic where that is longer. The shares and costs are data, by device (src/whatif/compilers/DEVICE.inductor.csv, written by tools/fit_compiled.py).
+// Kernels a compiler generates, and their time: a start-up time and bytes at a share of the streaming bandwidth, or arithmetic
+// where that takes longer. The shares and costs are data, by device (src/whatif/compilers/DEVICE.inductor.csv, written by tools/fit_compiled.py).
 //
 //   Generated kernel{.bytes = 50e6, .slow = 12.6e6};     // GELU of 4096 x 3072 elements in half precision
 //   time_of(kernel, h200);                               // 24 us: the arithmetic, not the bytes
@@ -37,9 +37,9 @@ struct CompilerFigures {
   double in_place_share = 0;                   ///< of one that writes over what it read
   double statistics_share = 0;                 ///< of one that sums over all samples
   double finishing_us = 0;                     ///< a second stage of a sum
-  double random_flop = 0;                      ///< FP32 operations for a random number, alongside the bytes
+  double random_flop = 0;                      ///< FP32 operations for a random number, on top of the bytes
   double slow_flop = 0;                        ///< FP32 operations of a GELU, forward; the bytes hide behind them
-  double gelu_gradient_flop = 0;  ///< of its gradient, which has an exponential alongside the error function
+  double gelu_gradient_flop = 0;  ///< of its gradient, which has an exponential in addition to the error function
 };
 /// Those measured on this device; where none were, on the reference device.
 CompilerFigures read_compiler_figures(const DataFiles& files, std::string_view device);

@@ -146,7 +146,7 @@ class Joiner {
     }
   }
 
-  // Parts that were put side by side are so already.
+  // Parts that were concatenated before need no copy.
   bool drop_concatenation(const std::vector<std::uint32_t>& last) {
     const std::vector<std::uint32_t>& next = readers(last.front());
     if (next.size() != 1 || flow_.units[next.front()].name != "aten::cat" ||
@@ -190,7 +190,7 @@ class Joiner {
                 {.phase = phase, .layer = m_.graph.layer[like.tasks.front()], .cpu_cost = m_.launch_time(phase)});
   }
 
-  // Parts that a convolution reads are copied for it in either pass; their gradients are put side by side.
+  // Parts that a convolution reads are copied for it in either pass; their gradients are concatenated.
   void hand_on_parts(const std::vector<std::uint32_t>& last) {
     std::int64_t all = 0;
     const Row* earliest = nullptr;
@@ -216,7 +216,7 @@ class Joiner {
     }
     if (earliest != nullptr) {
       copy(place_before(m_.graph, earliest->tasks.front()), all, m_.works[earliest->work].dtype,
-           "gradients side by side", Phase::kBackward, *earliest);
+           "concatenated gradients", Phase::kBackward, *earliest);
     }
   }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Convolutions that read the same tensor, made one with as many channels as all of them: first layers of parallel branches.
+// Merges convolutions that read the same tensor into one with the channels of all: first layers of parallel branches.
 
 #include <cstddef>
 

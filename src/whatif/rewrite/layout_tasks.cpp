@@ -28,7 +28,7 @@ std::vector<Copy> copies_of(const Model& m, const work::Work& w) {
   return all;
 }
 
-// Around the kernels of one run, on the stream they belong to: strict ones may be spread over several, and a copy alongside them on another
+// Around the kernels of one run, on the stream they belong to: strict ones may be spread over several, and a copy next to them on another
 // stream would cost nothing.
 void insert(Model& m, Draft& draft, std::span<const std::uint32_t> kernels, const std::vector<Copy>& copies,
             double factor, std::uint32_t work) {

@@ -1,5 +1,5 @@
 #pragma once
-// The kernels that copy a convolution's tensors between memory layouts, as tasks of their own alongside its main kernel.
+// The kernels that copy a convolution's tensors between memory layouts, as tasks separate from its main kernel.
 
 #include "whatif/rewrite/rows.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
-// Gist's lossless codes for what waits for the backward pass: a bit for each element of a ReLU, a byte for each result of a pooling layer behind
-// one, and no zeros in what convolutions keep of either.
+// Gist's lossless codes for what waits for the backward pass: a bit for each element of a ReLU, a byte for each result of a pooling layer after
+// one, and no zeros in the inputs that convolutions keep of either.
 
 #include "foretrace/whatif/whatif.hpp"
 

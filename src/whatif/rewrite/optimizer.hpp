@@ -17,7 +17,7 @@ struct UpdatePlan {
   std::vector<int> passes;    ///< kernels over all parameters, one after another: lists of tensors that each is given
   double cpu_us_per_tensor;   ///< Python's bookkeeping for each tensor, at speed 1
   double held_copies = 0;     ///< temporaries at their most, in sizes of all parameters
-  int states = 0;             ///< that a single pass reads and writes alongside parameter and gradient
+  int states = 0;             ///< that a single pass reads and writes in addition to parameter and gradient
   bool counts = false;        ///< step counts are on the GPU, and are added to first
 };
 

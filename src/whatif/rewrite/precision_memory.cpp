@@ -24,7 +24,7 @@ struct Span {
   }
 };
 
-/// The memory curve alongside the data flow: where units and their gradients stand among the allocator's events, which block holds
+/// The memory curve matched with the data flow: where units and their gradients stand among the allocator's events, which block holds
 /// which tensor, and the blocks a change adds.
 class CurveRewriter {
  public:
@@ -244,7 +244,7 @@ class AutocastMemory : CurveRewriter {
       add(u, 2 * of_the_batch(n), backward_[u].first, back, Kind::kTemporary, Stage::kBackward);
   }
 
-  // Activations that a unit allocates alongside its results and casts (which ask for empty_strided) are copies of its inputs.
+  // Activations that a unit allocates in addition to its results and casts (which ask for empty_strided) are copies of its inputs.
   void find_own_copies() {
     own_copies_.resize(flow_.units.size());
     for (std::size_t i = 0; i < unit_.size(); ++i) {

@@ -14,7 +14,7 @@ void autocast_memory(Model& model, const Dataflow& flow, const Autocast& cast);
 /// A compiled program whose passes compute in half precision: its temporary buffers hold tensors of half the size, and a copy of the parameters. The model must
 /// have a memory curve.
 void half_program_memory(Model& model);
-/// The way back: buffers twice as large, without that copy.
+/// The reverse: buffers twice as large, without that copy.
 void full_program_memory(Model& model);
 
 /// Layers in FP8 keep input and weight in one byte an element. A tensor that only they kept is free once the forward pass has

@@ -33,7 +33,7 @@ hardware::Cost rescale_row(const Model& model, const Row& row, const work::Work&
 /// Gives all tasks of a row together `time`, each its share; the work they do becomes `becomes`.
 void set_row(Model& model, Draft& draft, const Row& row, double time, const work::Work& becomes, graph::Origin origin);
 
-/// The same with what a model said, and how sure it was of it.
+/// The same with an estimate and its uncertainty.
 void set_row(Model& model, Draft& draft, const Row& row, const hardware::Cost& cost, work::Work becomes);
 
 /// The tasks of several rows go, with what launched them; at the place of the first, `kernels` kernels do `becomes` instead.

@@ -194,10 +194,10 @@ class Sequence {
       all_ += row.time;
       lengthen(row);
     }
-    if (grown_ == 0) return fail(ErrorCode::kDeclined, "nothing that runs on the GPU follows the sequence");
+    if (grown_ == 0) return fail(ErrorCode::kDeclined, "no GPU work depends on the sequence length");
     if (unknown_ > all_ / 2) {
       return fail(ErrorCode::kDeclined,
-                  "most of the step's kernels tell no shapes, in which its sequences could be found");
+                  "most of the step's kernels have no shapes, from which its sequences could be found");
     }
     if (unknown_ > all_ / 10)
       m_.not_modelled.emplace_back("shapes, which part of the trace lacks: those kernels grow in proportion");

@@ -40,7 +40,7 @@ Autocast TypeRules::run() {
       out_.units[flow_.values[made].producer].precision = Precision::kHalf;
     }
     bool grad = std::any_of(u.inputs.begin(), u.inputs.end(), [&](const Input& in) { return needs(in, u); });
-    if (u.computes && plain_name(u.name) == "to") grad = false;  // the batch on its way to the GPU
+    if (u.computes && plain_name(u.name) == "to") grad = false;  // the batch being copied to the GPU
     for (const std::uint32_t v : u.outputs) {
       out_.half[v] = half_result ? 1 : 0;
       grad_[v] = grad ? 1 : 0;

@@ -1,6 +1,6 @@
 #pragma once
 // What rules about element types share: autocast's (autocast.cpp) and those of a program whose parameters are half
-// (half_program.cpp). Both walk the data flow in program order, and know of each tensor whether it is half and whether the loss
+// (half_program.cpp). Both follow the data flow in program order, and track for each tensor whether it is half and whether the loss
 // depends on it.
 
 #include <vector>

@@ -52,7 +52,7 @@ std::optional<bool> TypedRows::change(const Row& row) {
   places_.last_backward[b.unit] = row.tasks.back();
   if (cast_replaces_copy(row, b.unit)) return false;
   const AutocastUnit& a = types_.units[b.unit];
-  // Gradients that meet are added up in the type of the tensor they belong to; a sum over broadcast dimensions is the
+  // Gradients of one tensor are added up in the type of the tensor they belong to; a sum over broadcast dimensions is the
   // operation's own.
   if (b.sums && m_.works[row.work].family != Family::kReduction) return a.sums_half && half(row, Precision::kHalf);
   // Half and FP32 together compute their gradients in FP32 as before.

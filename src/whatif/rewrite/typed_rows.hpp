@@ -1,6 +1,6 @@
 #pragma once
 // GPU work of a step by the rules about element types (autocast.hpp): rows of operations and of their gradients change to the type
-// their unit has, and the places of the casts are noted on the way.
+// their unit has, and the places of the casts are recorded.
 
 #include <optional>
 #include <vector>

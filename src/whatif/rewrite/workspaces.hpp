@@ -1,6 +1,6 @@
 #pragma once
-// Scratch memory of convolutions. A strict FP32 algorithm may take gigabytes (FFT); one on tensor cores takes room for the
-// tensors its library copies into the layout of its kernel.
+// Scratch memory of convolutions. A strict FP32 algorithm may take gigabytes (FFT); one on tensor cores needs room for the
+// tensors that its library copies into the layout of its kernel.
 
 #include <map>
 #include <string_view>

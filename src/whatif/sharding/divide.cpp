@@ -31,7 +31,7 @@ void divide_gemm(work::Gemm& g, const Product& p, bool backward, bool by_columns
   const std::int64_t feature = by_columns ? p.out : p.in;
   const bool weight_grad = backward && (g.weight_grad || std::minmax(g.m, g.n) == std::minmax(p.in, p.out));
   if (weight_grad) return part(g.m == feature ? g.m : g.n, share);
-  // The gradient of the input is a product by the weight the other way round.
+  // The gradient of the input is a product with the transposed weight.
   part(by_columns == backward ? g.k : g.n, share);
 }
 

@@ -100,7 +100,7 @@ Result<Experts> find_experts(const Model& model, const Dataflow& flow) {
   Experts found = layers_of(model, flow);
   if (!found.layers.empty()) return found;
   return fail(ErrorCode::kDeclined,
-              "no product of this step has several experts' weights side by side (bmm, _grouped_mm): which work is an "
+              "no product of this step has the weights of several experts (bmm, _grouped_mm): which work is an "
               "expert's is not known");
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Mixtures of experts: products of many weights side by side, found by data flow, and what one of several GPUs that divide
+// Mixtures of experts: products of many weights in parallel, found by data flow, and what one of several GPUs that divide
 // the experts computes and keeps.
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Experts {
   std::int64_t count = 0;  ///< of a layer
 };
 
-/// Declined, with the reason, where no product of the step has experts side by side.
+/// Declined, with the reason, where no product of the step has several experts.
 Result<Experts> find_experts(const Model& model, const Dataflow& flow);
 
 struct ExpertDivision {

@@ -32,12 +32,12 @@ Result<std::unique_ptr<Group>> Group::make(Model& m, Draft& draft, const Paramet
                 "the trace is of several GPUs that communicate: how they share the model now is not known",
                 "ask this of a trace of one GPU");
   if (step_facts(m)->compiled)
-    return fail(ErrorCode::kDeclined, "a compiled step does not tell the shapes of its kernels",
+    return fail(ErrorCode::kDeclined, "a compiled step does not show the shapes of its kernels",
                 "ask this of the step before it is compiled");
   FORETRACE_TRY_VOID(check_group(p));
   FORETRACE_TRY(Network network, chosen_network(m, p));
   const int size = static_cast<int>(p.number("size"));
-  slow_down(draft, g, slowest_of(m, size));  // they meet in every layer
+  slow_down(draft, g, slowest_of(m, size));  // they synchronise in every layer
   run_in_step(m, draft, size);
   return std::unique_ptr<Group>(new Group(m, draft, std::move(network), size));
 }
@@ -58,7 +58,7 @@ Group::Group(Model& m, Draft& draft, Network network, int size)
       cluster_{network_.collectives.get(), size, network_.gpus_per_node},
       builder_(m, draft, stream_, how_, cluster_) {}
 
-void Group::meet(Meeting meeting) {
+void Group::add_collective(Meeting meeting) {
   if (meeting.from.known() && meeting.at.known()) meetings_.push_back(std::move(meeting));
 }
 
@@ -71,7 +71,7 @@ Status Group::reduce_gradients(const std::function<bool(const Gradient&)>& own) 
   Builder reduce(m_, draft_, gradients, how_, cluster_);
   FORETRACE_TRY_VOID(apply_ddp(reduce));
   if (m_.memory)
-    m_.memory->start_bytes -= gradients.bytes();  // gradients are parts of the buckets, not copies beside them
+    m_.memory->start_bytes -= gradients.bytes();  // gradients are parts of the buckets, not separate copies
   m_.buckets = plan_of(gradients, how_).size();
   return {};
 }

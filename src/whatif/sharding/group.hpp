@@ -26,7 +26,7 @@ class Group {
 
   struct Meeting {
     Place from;  ///< it begins behind this
-    Place at;    ///< what follows this on the GPU waits for it; the same place where nothing runs beside it
+    Place at;    ///< what follows this on the GPU waits for it; the same place where nothing overlaps it
     hardware::Collective kind = hardware::Collective::kAllReduce;
     double bytes = 0;
     Phase phase = Phase::kForward;
@@ -35,11 +35,11 @@ class Group {
     /// Copies into another order, in front of it and behind it.
     std::optional<work::Work> before = {}, behind = {};
   };
-  /// Notes a collective, in any order. Nothing happens at an unknown place.
-  void meet(Meeting meeting);
+  /// Adds a collective, in any order. One at an unknown place is ignored.
+  void add_collective(Meeting meeting);
   /// Writes all of them into the draft, in the order of the stream.
   void finish();
-  /// Gradients of parameters that all GPUs of the group have are summed over them, in buckets and beside backward as
+  /// Gradients of parameters that all GPUs of the group have are summed over them, in buckets that overlap backward, as
   /// DistributedDataParallel does it. `own`: which each GPU has of its own (experts).
   Status reduce_gradients(const std::function<bool(const Gradient&)>& own = {});
 

@@ -1,5 +1,5 @@
 #pragma once
-// The rows of a step by the unit of the model that they work for: where a unit's collectives go in front of it or behind it.
+// The rows of a step by the unit of the model that they work for: where a unit's collectives are placed, before it or after it.
 
 #include <algorithm>
 #include <cstdint>

@@ -55,9 +55,9 @@ Product product_of(const Model& m, const Dataflow& flow, const Unit& u, const st
   return p;
 }
 
-class Finder {
+class ProductDivider {
  public:
-  Finder(const Model& m, const Dataflow& flow) : m_(m), flow_(flow) {
+  ProductDivider(const Model& m, const Dataflow& flow) : m_(m), flow_(flow) {
     out_.roles.assign(flow.units.size(), Role::kWhole);
   }
 
@@ -140,7 +140,7 @@ class Finder {
   }
 
   // Of several tensors of one shape the flow may lose one (queries and keys that are turned one after the other): a product whose result
-  // nobody reads, and whose input feeds products divided by columns, is one of these.
+  // nothing reads, and whose input feeds products divided by columns, is one of these.
   void find_lost_columns() {
     std::set<std::uint32_t> inputs;
     for (std::uint32_t u = 0; u < flow_.units.size(); ++u) {
@@ -240,7 +240,7 @@ class Finder {
       std::set<std::uint32_t> between;
       if (!walk_back(p.input, fed_by, between)) continue;
       for (const std::uint32_t u : fed_by) {
-        for (const std::uint32_t same : beside(u)) {
+        for (const std::uint32_t same : columns_like(u)) {
           Product& narrow = out_.products[same];
           narrow.key_value = narrow.out == p.in / out_.heads * out_.key_heads;
         }
@@ -248,8 +248,8 @@ class Finder {
     }
   }
 
-  // A product divided by columns, and others of its kind that read the same.
-  [[nodiscard]] std::vector<std::uint32_t> beside(std::uint32_t unit) const {
+  // A product divided by columns, and the others divided so that read the same input.
+  [[nodiscard]] std::vector<std::uint32_t> columns_like(std::uint32_t unit) const {
     std::vector<std::uint32_t> out{unit};
     const std::uint32_t input = out_.products[unit].input;
     for (std::uint32_t u = 0; input != kNone && u < flow_.units.size(); ++u) {
@@ -282,6 +282,8 @@ std::vector<Product> weight_products(const Model& model, const Dataflow& flow) {
   return products;
 }
 
-Result<DividedProducts> find_products(const Model& model, const Dataflow& flow) { return Finder(model, flow).run(); }
+Result<DividedProducts> find_products(const Model& model, const Dataflow& flow) {
+  return ProductDivider(model, flow).run();
+}
 
 }  // namespace foretrace::whatif

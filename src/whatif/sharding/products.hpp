@@ -22,7 +22,7 @@ enum class Role : std::uint8_t {
   kTable,   ///< the lookup of tokens
 };
 
-/// A product by a weight: rows x in * in x out, `experts` of them side by side.
+/// A product by a weight: rows x in * in x out, for `experts` weights at once.
 struct Product {
   std::int64_t rows = 0, in = 0, out = 0, experts = 1;
   std::uint32_t input = kNone;   ///< value

@@ -35,7 +35,7 @@ with foretrace.record(options.trace, steps=3, measure=options.steps - 7, warmup=
 
 def test_recordings_of_this_machine(tmp_path: Path) -> None:
     program = os.environ.get("FORETRACE_PROGRAM") or shutil.which("foretrace", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    assert program, "no foretrace command beside this Python"
+    assert program, "no foretrace command next to this Python"
     checkout = tmp_path / "checkout"
     checkout.mkdir()
     ci = workflow.Workflow(Path(program), checkout, Path(sys.executable))

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "code"))
 from plans import ATTENTION_PLANS, PLANS, write_plans
 
 # Plans whose arithmetic is that of the plain step.
-SAME = ["nothing", "accumulate", "channels_last", "checkpoint", "checkpoint_layers", "offload", "offload_beside", "foreach",
+SAME = ["nothing", "accumulate", "channels_last", "checkpoint", "checkpoint_layers", "offload", "offload_prefetch", "foreach",
         "fused", "cuda_graph", "no_sync", "tf32"]
 
 

@@ -195,7 +195,7 @@ def test_the_execution_trace_names_the_same_operations(training, tmp_path, capfd
 
 
 def test_a_loop_that_ends_before_the_observed_step_leaves_its_trace(training, tmp_path):
-    with pytest.warns(RecordingWarning, match="no execution trace beside it"):
+    with pytest.warns(RecordingWarning, match="no execution trace next to it"):
         with record(tmp_path / "out.json.gz", **SHORT, execution_trace=True) as r:
             training.run(r, NEEDED)
     assert os.listdir(tmp_path) == ["out.json.gz"] and len(foretrace.load(r.path).steps) == 2

@@ -1,1 +1,1 @@
-"""Changes to a network that were made for real, to be measured beside the network as it was: one module each."""
+"""Changes to a network that were made for real, to be measured against the network as it was: one module each."""

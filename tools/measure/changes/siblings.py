@@ -1,5 +1,5 @@
 """MetaFlow's substitution: layers that read the same tensor become one wider layer. Query, key and value of an attention; convolutions of parallel
-branches with the same kernel and stride; SqueezeNet's 1x1 beside 3x3, enlarged to 3x3."""
+branches with the same kernel and stride; SqueezeNet's 1x1 parallel to 3x3, enlarged to 3x3."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def on_table(function: Function, case: Case, device: str, weights: int = 0, back
 def on_image(function: Function, case: Case, device: str, weights: int = 0) -> list[Pass]:
     s = case.sizes
     x = _random(case, device, s["n"], s["c"], s["h"], s["w"])
-    # Statistics and weights of a norm stay in fp32 beside half activations only in batch norm; others share one type.
+    # Statistics and weights of a norm stay in fp32 with half activations only in batch norm; others share one type.
     dtype = torch.float32 if case.name == "batch_norm" else case.torch_dtype
     scale = [torch.randn(s["c"], device=device, dtype=dtype, requires_grad=True) for _ in range(weights)]
     return differentiated(partial(function, s) if case.name == "group_norm" else function, [x, *scale])

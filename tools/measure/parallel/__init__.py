@@ -1,1 +1,1 @@
-"""Jobs of several ranks inside one GPU: steps before and after changes, and products beside collectives (README.md)."""
+"""Jobs of several ranks inside one GPU: steps before and after changes, and products during collectives (README.md)."""

@@ -1,9 +1,9 @@
-"""Kernels alone and beside collectives, from the profiler: grids, channels, times. Started by torchrun (run.py).
+"""Kernels alone and during collectives, from the profiler: grids, channels, times. Started by torchrun (run.py).
 
 usage: -m tools.measure.parallel.contention OUT LABEL [--one-computes] [--short] [--collectives]
 
 For every kernel (products of several grids in BF16, TF32 and FP32, attention, streaming kernels) and every collective: the kernel alone on all
-ranks, on the first rank only, and on all ranks while collectives run one after another on another stream. A kernel counts as beside when it
+ranks, on the first rank only, and on all ranks while collectives run one after another on another stream. A kernel counts as overlapping when it
 lies between the begin of the first collective and the end of the last. Rows go to OUT/contention.r<rank>.jsonl. --collectives: only those, alone.
 """
 
@@ -167,17 +167,17 @@ def is_nccl(e: dict[str, Any]) -> bool:
 
 
 def summary(kernels_of_mark: list[dict[str, Any]]) -> dict[str, Any]:
-    """Per kind of kernel of a mark: those beside the collectives, if there are any; and the collectives."""
+    """Per kind of kernel of a mark: those during the collectives, if there are any; and the collectives."""
     carried = sorted((e["ts"], e["ts"] + e["dur"]) for e in kernels_of_mark if is_nccl(e))
     computed: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for e in kernels_of_mark:
         if not is_nccl(e):
             computed[e["name"], str(e.get("args", {}).get("grid"))].append(e)
 
-    def beside(e: dict[str, Any]) -> bool:
+    def overlaps(e: dict[str, Any]) -> bool:
         return not carried or (e["ts"] >= carried[0][0] and e["ts"] + e["dur"] <= carried[-1][1])
 
-    row: dict[str, Any] = {"parts": [shape_of(es[0]) | spread([e["dur"] for e in es if beside(e)]) for es in computed.values()]}
+    row: dict[str, Any] = {"parts": [shape_of(es[0]) | spread([e["dur"] for e in es if overlaps(e)]) for es in computed.values()]}
     if carried:
         first = next(e for e in kernels_of_mark if is_nccl(e))
         last = max((e["ts"] + e["dur"] for e in kernels_of_mark if not is_nccl(e)), default=0)

@@ -2,7 +2,7 @@
 
     python -m tools.measure.records.train WAY MODEL [FILE] [--cpu]
 
-WAY `kineto`: foretrace.record into FILE. `execution`: with PyTorch's execution trace beside it. `nvtx`: operations and steps as NVTX
+WAY `kineto`: foretrace.record into FILE. `execution`: together with PyTorch's execution trace. `nvtx`: operations and steps as NVTX
 ranges, for whoever listens (`foretrace record --cuda`, nsys); FILE is not used.
 """
 

@@ -1,4 +1,4 @@
-"""Communication hooks of DistributedDataParallel that replace the all-reduce: parameter servers beside the workers, servers of their
+"""Communication hooks of DistributedDataParallel that replace the all-reduce: parameter servers on the workers, servers of their
 own, and BlueConnect's three steps along the levels of the network."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def padded(x: torch.Tensor, parts: int) -> torch.Tensor:
     return F.pad(x, (0, over)) if over else x
 
 
-class BesideWorkers:
+class ServersOnWorkers:
     """Every rank is the server of its part of each bucket: parts are pushed to their servers, added up and pulled back."""
 
     def __init__(self, place: Place):

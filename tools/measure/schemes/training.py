@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from . import networks
 from .compression import COMPRESSORS
-from .exchange import BesideWorkers, BlueConnect, ServersApart
+from .exchange import BlueConnect, ServersApart, ServersOnWorkers
 from .horovod import Horovod
 from .p3 import P3
 from .place import Place
@@ -111,7 +111,7 @@ def training_of(case: str, name: str, model: nn.Module, place: Place) -> Trainin
     elif kind in COMPRESSORS:
         _wrapped(training, COMPRESSORS[kind](place).hook)
     elif kind == "ps":
-        _wrapped(training, BesideWorkers(place).hook, bucket_mb=number)
+        _wrapped(training, ServersOnWorkers(place).hook, bucket_mb=number)
     elif kind == "blueconnect":
         _wrapped(training, BlueConnect(place).hook)
     elif kind == "servers":

@@ -1,4 +1,4 @@
-class offloaded_beside(torch.autograd.graph.saved_tensors_hooks):
+class offloaded_on_side_streams(torch.autograd.graph.saved_tensors_hooks):
     """Activations of a megabyte and more wait in the host's memory; copies run on streams of their own, and each comes
     back while the one that was saved behind it is used."""
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The table of docs/internals/accuracy.md that puts Daydream's ten what-ifs and dPRO's schemes beside ours: the errors their papers show and those of the same
+"""The table of docs/internals/accuracy.md that compares Daydream's ten what-ifs and dPRO's schemes with ours: the errors their papers show and those of the same
 kind of change here.
 
-    tools/published_beside.py            writes the table
-    tools/published_beside.py --check    fails when it says something else
+    tools/published_comparison.py            writes the table
+    tools/published_comparison.py --check    fails when it says something else
 
 Theirs come from the figures and tables of the papers, row by row (data/published/what-ifs.csv), ours from src/whatif/validation.
 """

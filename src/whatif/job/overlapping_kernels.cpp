@@ -1,4 +1,4 @@
-#include "whatif/job/kernels_beside.hpp"
+#include "whatif/job/overlapping_kernels.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -37,7 +37,7 @@ Ns common(const std::vector<Stretch>& stretches, Ns begin, Ns end) {
 bool computes(const graph::Graph& g, std::uint32_t t) { return g.kind[t] == graph::TaskKind::kKernel && g.cost[t] > 0; }
 
 // By task, the part of a kernel's time in which the rank communicates: in the last of several steps in a row, which has settled.
-std::vector<double> parts_beside(const graph::Graph& g, const simulate::SteadyRuns::Run& run) {
+std::vector<double> overlapped_shares(const graph::Graph& g, const simulate::SteadyRuns::Run& run) {
   const auto place = [&](std::uint32_t t) {
     const graph::GraphLane& lane = g.lanes[g.lane[t]];
     return lane.begin * run.copies + (run.copies - 1) * (lane.end - lane.begin) + (t - lane.begin);
@@ -65,10 +65,10 @@ int recorded_channels(const Model& m, std::uint32_t task) {
 
 }  // namespace
 
-void slow_kernels_beside(const Model& m, Draft& draft, const std::vector<OtherTransfer>& collectives) {
+void slow_overlapping_kernels(const Model& m, Draft& draft, const std::vector<OtherTransfer>& collectives) {
   const graph::Graph& g = m.graph;
   const hardware::Figures& figures = hardware::measured_figures(m.device);
-  Interference here{.kernels = figures.beside_collective}, there = here;
+  Interference here{.kernels = figures.kernel_contention}, there = here;
   std::vector<Ns> cost(g.cost.begin(), g.cost.end());
   for (const OtherTransfer& c : collectives) {
     const int recorded = recorded_channels(m, c.task);
@@ -77,11 +77,11 @@ void slow_kernels_beside(const Model& m, Draft& draft, const std::vector<OtherTr
     cost[c.task] = c.becomes;
   }
   ModelRuns runs(m);
-  const std::vector<double> before = parts_beside(g, runs.run()), after = parts_beside(g, runs.run(cost));
+  const std::vector<double> before = overlapped_shares(g, runs.run()), after = overlapped_shares(g, runs.run(cost));
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     if (before[t] == 0 && after[t] == 0) continue;
-    const double alone = 1 - before[t] * (1 - speed_beside(m, t, here));
-    const double becomes = alone * (1 + after[t] * (1 / speed_beside(m, t, there) - 1));
+    const double alone = 1 - before[t] * (1 - speed_during_collective(m, t, here));
+    const double becomes = alone * (1 + after[t] * (1 / speed_during_collective(m, t, there) - 1));
     if (becomes != 1) draft.scale({t}, becomes);
   }
 }

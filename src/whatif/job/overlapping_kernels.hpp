@@ -1,6 +1,6 @@
 #pragma once
-// Kernels that run while a rank communicates are slower than alone. Where its collectives take other times, other kernels run next to
-// them: these get what that costs, and those that are alone now get it back.
+// Kernels that run while a rank communicates are slower than alone. When the times of its collectives change, other kernels overlap
+// with them: those that newly overlap become slower, those that no longer do become faster.
 
 #include <cstdint>
 #include <vector>
@@ -18,6 +18,6 @@ struct OtherTransfer {
 };
 
 /// Writes the kernels' times into the draft: by their overlap in the step as it is, and in the step with these collectives.
-void slow_kernels_beside(const Model& model, Draft& draft, const std::vector<OtherTransfer>& collectives);
+void slow_overlapping_kernels(const Model& model, Draft& draft, const std::vector<OtherTransfer>& collectives);
 
 }  // namespace foretrace::whatif
