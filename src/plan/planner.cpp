@@ -260,6 +260,7 @@ Status Planner::State::predict_into(const Plan& plan, Actions actions, PlanPredi
   const std::optional<double> global = plan.global_batch ? plan.global_batch : options.global_batch;
   FORETRACE_TRY(const Batch batch, batch_of(plan, global, samples));
   out.microbatches = batch.microbatches;
+  out.batches = batch.replica * plan.dp * today.prediction.samples;
   if (samples) out.global_batch = *samples * batch.replica * plan.dp;
   const Shape shape = shape_of(plan, batch);
   const OneGpu& one_gpu = of_one_gpu(shape);
@@ -319,6 +320,9 @@ Status Planner::State::without_pipeline(const Plan& plan, const Shape& shape, Pl
   out.exposed_communication = p->exposed_communication;
   out.exposed_groups = std::min(out.exposed_groups, p->exposed_communication);
   out.exposed_gradients = p->exposed_communication - out.exposed_groups;
+  out.gpu_time = p->gpu_time;
+  out.band = p->band;
+  out.reserved_bytes = p->reserved_bytes;
   out.peak_bytes = p->peak_bytes;
   for (PlanRank& rank : out.ranks) rank.peak_bytes = p->peak_bytes;
   out.fits = p->reserved_bytes ? fits(static_cast<double>(*p->reserved_bytes)) : std::nullopt;
@@ -347,6 +351,18 @@ Status Planner::State::with_pipeline(const Plan& plan, const Batch& batch, const
   };
   out.low = std::max<Ns>(0, out.step - band(p.low));
   out.high = out.step + band(p.high);
+  for (whatif::BandPart part : p.band) {
+    const double longer = static_cast<double>(out.step) / static_cast<double>(p.step);
+    for (Ns* const time : {&part.down, &part.up}) {
+      *time = static_cast<Ns>(std::llround(longer * static_cast<double>(*time)));
+    }
+    out.band.push_back(std::move(part));
+  }
+  if (off > 0) {
+    const auto each = static_cast<Ns>(std::llround(off));
+    out.band.push_back({"communication", made.sigma, each, each, "collectives are modelled"});
+  }
+  out.gpu_time = real(made.gpu_time);
   out.ranks = std::move(made.ranks);
   for (PlanRank& rank : out.ranks) {
     for (Ns* const time : {&rank.busy, &rank.bubble, &rank.update}) *time = real(*time);
@@ -360,7 +376,8 @@ Status Planner::State::with_pipeline(const Plan& plan, const Batch& batch, const
     const double reserve = p.reserved_bytes && p.peak_bytes && *p.peak_bytes > 0
                                ? static_cast<double>(*p.reserved_bytes) / static_cast<double>(*p.peak_bytes)
                                : 1;
-    out.fits = fits(static_cast<double>(made.peak) * reserve);
+    out.reserved_bytes = static_cast<std::int64_t>(std::llround(static_cast<double>(made.peak) * reserve));
+    out.fits = fits(static_cast<double>(*out.reserved_bytes));
   }
   return {};
 }
