@@ -36,12 +36,16 @@ CASES: dict[str, list[str]] = {
     "tp2fsdp": ["tp:size=2,vocab=replicated,{n}", "fsdp:workers={h}," + FSDP],
     "cp": ["cp:size={w},kind=ulysses,reduce=0,{n}"],
     "ep": ["ep:size={w},reduce=0,{n}"],
+    "pp4": ["pp:stages={w},microbatches=4,outputs=kept,{n}"], "pp8": ["pp:stages={w},microbatches=8,outputs=kept,{n}"],
+    "gp4": ["pp:stages={w},microbatches=4,schedule=gpipe,outputs=kept,{n}"],
+    "il4": ["pp:stages={w},microbatches=4,schedule=interleaved,outputs=kept,{n}"],
+    "il8": ["pp:stages={w},microbatches=8,schedule=interleaved,outputs=kept,{n}"],
     "ddp/bucket5": ["bucket:mb=5,workers={w},{n}"],
     "ddp/bucket100": ["bucket:mb=100,workers={w},{n}"],
 }
 # What stands behind a case's slash: a change of the step on one GPU.
 VARIANTS = {"bs2": "batch:x=2", "ckpt": "checkpoint", "accum2": "accumulate:n=2"}
-# The same as plans: those with a pipeline only a plan can say; --plans asks for all of them that way.
+# The same as plans; --plans asks for all of them that way. Stages that reduce behind their last backward pass only a plan can say.
 PLANS: dict[str, str] = {
     "ddp": "dp={w}", "ddp/ckpt": "dp={w},recompute=full",
     "fsdp": "fsdp={w},param-dtype=bf16,reduce-dtype=fp32", "fsdp/ckpt": "fsdp={w},param-dtype=bf16,reduce-dtype=fp32,recompute=full",

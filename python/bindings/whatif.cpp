@@ -14,6 +14,7 @@
 
 #include "answers.hpp"
 #include "bindings.hpp"
+#include "foretrace/search/optimize.hpp"
 #include "named.hpp"
 #include "open_draft.hpp"
 
@@ -60,7 +61,7 @@ nb::dict predict(const Baseline& base, const nb::list& given) {
   const std::vector<whatif::Use> uses = parse_uses(given);
   auto predicted = [&] {
     nb::gil_scoped_release unlocked;
-    return analysis::predict(base, uses);
+    return search::predict_stack(base, uses);
   }();
   return prediction_dict(std::move(predicted));
 }
@@ -276,6 +277,17 @@ nb::object parts_of(const std::optional<memory::Composition>& of) {
   return std::move(d);
 }
 
+nb::object pipeline_dict(const std::optional<whatif::PipelineFigures>& of) {
+  if (!of) return nb::none();
+  nb::dict d;
+  d["gpus"] = of->gpus;
+  d["microbatches"] = of->microbatches;
+  d["bubble_ms"] = to_ms(of->bubble);
+  d["tokens"] = or_none(of->tokens);
+  d["tokens_per_s"] = or_none(of->tokens_per_s);
+  return std::move(d);
+}
+
 }  // namespace
 
 nb::list rank_rows(const std::vector<whatif::RankTime>& ranks) {
@@ -320,8 +332,10 @@ nb::dict prediction_dict(whatif::Prediction&& p) {
   nb::list applied;
   for (const auto& step : p.applied) applied.append(nb::make_tuple(to_str(step.text), step.changed, step.seconds));
   d["applied"] = applied;
-  d["graph"] = p.declined.empty() ? nb::cast(new graph::Graph(std::move(p.graph)), nb::rv_policy::take_ownership)
-                                  : nb::object(nb::none());
+  d["pipeline"] = pipeline_dict(p.pipeline);
+  const bool one_graph = p.declined.empty() && !p.pipeline;
+  d["graph"] = one_graph ? nb::cast(new graph::Graph(std::move(p.graph)), nb::rv_policy::take_ownership)
+                         : nb::object(nb::none());
   return d;
 }
 

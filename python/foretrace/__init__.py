@@ -34,8 +34,8 @@ _HOMES = {
     "_hardware": "DeviceModel Fabric FabricLevel devices fabrics",
     "_inputs": "export find_traces formats optimize",
     "_job_step": "JobStep",
-    "_network_changes": ("blueconnect bucket compress_gradients cp ddp ep fsdp horovod network p3 ps tp zero1 zero2 "
-                         "zero3"),
+    "_network_changes": ("blueconnect bucket compress_gradients cp ddp ep fsdp horovod network p3 pp ps tp zero1 "
+                         "zero2 zero3"),
     "_optimize": "Optimized OptimizedPart",
     "_pictures": "Picture",
     "_plans": "Plan PlanAction PlanRank Plans",

@@ -434,5 +434,5 @@ __all__ += [
     "checkpoint", "compile", "compress_activations", "compress_gradients", "cp", "cpu", "cuda_graph",
     "dataloader", "ddp", "duration", "ep", "flash_attention", "foreach_optimizer", "fp8", "fp32", "fsdp",
     "fused_optimizer", "gpu", "half", "horovod", "layers", "network", "no_straggler", "no_sync", "offload", "p3",
-    "pipeline", "ps", "sequence", "stage_balance", "substitute", "tf32", "tp", "zero1", "zero2", "zero3"
+    "pipeline", "pp", "ps", "sequence", "stage_balance", "substitute", "tf32", "tp", "zero1", "zero2", "zero3"
 ]

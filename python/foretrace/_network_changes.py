@@ -9,7 +9,7 @@ from typing import Literal
 
 from ._uses import on_off, written
 
-__all__ = ["blueconnect", "bucket", "compress_gradients", "cp", "ddp", "ep", "fsdp", "horovod", "network", "p3", "ps", "tp", "zero1",
+__all__ = ["blueconnect", "bucket", "compress_gradients", "cp", "ddp", "ep", "fsdp", "horovod", "network", "p3", "pp", "ps", "tp", "zero1",
            "zero2", "zero3"]
 
 
@@ -27,11 +27,13 @@ def blueconnect(*, workers: float | None = None, fabric: str | None = None, coll
 
 def bucket(mb: float, *, workers: float | None = None, fabric: str | None = None, collectives: str | None = None,
            collectives_tag: str | None = None, gpus_per_node: float | None = None, slow_worker: float | None = None,
-           ring_steps: bool | None = None,
+           ring_steps: bool | None = None, order: Literal["ready", "reverse", "forward"] | None = None,
            compress: Literal["none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"] | None = None) -> str:
-    """Data parallel with another bucket size.
+    """Data parallel with another bucket size or order of buckets.
 
     mb: gradients reduced at once, MiB
+    order: of gradients in them: as they become ready (DDP behind its first step), parameters from the last one (DDP's first step), or
+        from the first (default ready)
     workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, compress: as for ddp
     """
     return written("bucket", {**locals(), "ring_steps": on_off(ring_steps)})
@@ -158,6 +160,26 @@ def p3(*, workers: float | None = None, fabric: str | None = None, collectives: 
     workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps, compress: as for ddp
     """
     return written("p3", {**locals(), "ring_steps": on_off(ring_steps), "priorities": on_off(priorities)})
+
+
+def pp(stages: float, *, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,
+       gpus_per_node: float | None = None, microbatches: float | None = None, microbatch: float | None = None,
+       schedule: Literal["1f1b", "gpipe", "interleaved", "zb1p", "dualpipe"] | None = None, chunks: float | None = None,
+       balance: Literal["layers", "time"] | None = None, blocks: str | None = None,
+       outputs: Literal["dropped", "kept"] | None = None) -> str:
+    """Pipeline parallel: the layers divided over several GPUs, the batch into micro-batches.
+
+    stages: GPUs that share the layers, one behind the other
+    microbatches: of a step; default: twice as many as stages, where the batch divides like that
+    microbatch: samples in each of them, where their number is not given (default 0)
+    schedule: which pass a GPU runs when (default 1f1b)
+    chunks: stages on each GPU, with schedule=interleaved; default: 2
+    balance: stages of equally many blocks, or such that the longest takes the least time (default layers)
+    blocks: blocks of each stage (9|8|8|7), in place of balance
+    outputs: whether the last stage keeps the output of every micro-batch, as torch's pipelining does (default dropped)
+    fabric, collectives, collectives_tag, gpus_per_node: as for ddp
+    """
+    return written("pp", locals())
 
 
 def ps(*, workers: float | None = None, fabric: str | None = None, collectives: str | None = None, collectives_tag: str | None = None,

@@ -34,6 +34,17 @@ class PredictedRank:
 
 
 @dataclass(frozen=True)
+class Pipeline:
+    """Of a model divided into the stages of a pipeline."""
+
+    gpus: int  # that share the layers
+    microbatches: int
+    bubble_ms: float  # in which the busiest of them waits for the others
+    tokens: float | None  # in a step of the whole job; None where the trace does not show its batch
+    tokens_per_s: float | None
+
+
+@dataclass(frozen=True)
 class Prediction(Result):
     """A step with changes. Times in ns, low and high are the 10th and 90th percentile; `declined` says why there are none."""
 
@@ -62,9 +73,12 @@ class Prediction(Result):
     band_reasons: tuple[str, ...] = ()  # why low and high are this far apart, the largest reason first
     ranks: tuple[PredictedRank, ...] = ()  # of a job, by rank
     fullest_rank: int | None = None  # of a job: the one whose memory this is
+    pipeline: Pipeline | None = None  # where a change divides the layers; there is no graph then
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ranks", tuple(PredictedRank(**r) if isinstance(r, dict) else r for r in self.ranks))
+        if isinstance(self.pipeline, dict):
+            object.__setattr__(self, "pipeline", Pipeline(**self.pipeline))
         object.__setattr__(self, "applied", tuple(Applied(*a) if isinstance(a, tuple) else a for a in self.applied))
 
     @property

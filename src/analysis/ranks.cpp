@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <numeric>
 
 #include "analysis/ranks_step.hpp"
+#include "base/freed_memory.hpp"
 #include "base/readable.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/parallel.hpp"
 #include "graph/gpu_work.hpp"
 #include "hardware/collective.hpp"
@@ -218,7 +221,15 @@ void fill_notes(const ranks::Job& job, const RanksStep& s, bool aligned, RanksRe
 
 }  // namespace
 
-Result<RanksStep> ranks_step(const ranks::Job& job, const RanksOptions& options) {
+namespace {
+
+// What happens to traces that were looked at for the last time, and how to get them back.
+struct Release {
+  std::function<void(std::uint32_t rank)> done = {};
+  std::function<Status()> again = {};
+};
+
+Result<RanksStep> step_of(const ranks::Job& job, const RanksOptions& options, const Release& release) {
   RanksStep s;
   s.matching = ranks::match(job);
   if (const std::string why = ranks::unrelated(job, s.matching); !why.empty()) {
@@ -234,14 +245,59 @@ Result<RanksStep> ranks_step(const ranks::Job& job, const RanksOptions& options)
   }
   FORETRACE_TRY(s.chosen, choose_step(job, s, options.step));
   if (options.progress) options.progress("building the graph of all ranks", 0, job.ranks.size(), "ranks");
-  FORETRACE_TRY(s.graph,
-                ranks::build_job_graph(job, s.matching, s.clocks, s.steps.steps[s.chosen], s.notes, {options.threads}));
-  s.order = ranks::program_order(job, s.matching, s.graph);
   const std::optional<hardware::FabricCollectives> fabric = fabric_of(job);
+  s.order.resize(job.ranks.size());
+  s.loading.resize(job.ranks.size());
+  const auto copied = [&](const graph::Graph& graph, const ranks::RankPart& part) {
+    const trace::Trace& trace = job.ranks[part.rank].trace;
+    s.order[part.rank] = ranks::program_order(trace, s.matching.operations[part.rank], graph, part);
+    s.loading[part.rank] = ranks::loading_ranges(trace);
+    if (release.done) release.done(part.rank);
+  };
+  const auto again = [&]() -> Status {
+    s.order.assign(job.ranks.size(), {});
+    return release.again ? release.again() : Status();
+  };
+  FORETRACE_TRY(s.graph, ranks::build_job_graph(job, s.matching, s.clocks, s.steps.steps[s.chosen], s.notes,
+                                                {options.threads, copied, again}));
   s.kind = ranks::find_kind(job, s.matching, s.graph, s.order, fabric ? &*fabric : nullptr);
   s.timeline = simulate::simulate(s.graph.graph);
   s.path = simulate::critical_path(s.graph.graph, s.timeline);
   return s;
+}
+
+// Events and what belongs to them; what is known of the recording as a whole stays.
+void let_go(trace::Trace& trace) {
+  trace.events = {};
+  trace.args = {};
+  trace.op_ids = {};
+  trace.python_ids = {};
+  trace.memory_ids = {};
+  trace.sync_ids = {};
+  trace.copy_ids = {};
+}
+
+}  // namespace
+
+Result<RanksStep> ranks_step(const ranks::Job& job, const RanksOptions& options) { return step_of(job, options, {}); }
+
+Result<RanksReport> analyse_ranks(const std::vector<std::string>& files, const trace::LoadOptions& load,
+                                  const RanksOptions& options) {
+  FORETRACE_TRY(ranks::Job job, ranks::load_job(files, load));
+  Release release;
+  release.done = [&](std::uint32_t rank) {
+    let_go(job.ranks[rank].trace);
+    return_freed_memory();
+  };
+  release.again = [&]() -> Status {
+    for (ranks::Rank& r : job.ranks) {
+      if (r.trace.size() > 0) continue;
+      FORETRACE_TRY(r.trace, trace::load(r.trace.path, load));
+    }
+    return {};
+  };
+  FORETRACE_TRY(const RanksStep s, step_of(job, options, release));
+  return ranks_report(job, s, options);
 }
 
 Result<std::shared_ptr<const RanksStep>> open_ranks_step(const ranks::Job& job, const RanksOptions& options) {
@@ -280,7 +336,7 @@ RanksReport ranks_report(const ranks::Job& job, const RanksStep& s, const RanksO
   out.stragglers.step = out.stragglers.without_any = s.timeline.step;
   if (!out.connected) return out;  // without communication there are no stragglers
   if (options.progress) options.progress("looking for stragglers", 0, job.ranks.size(), "ranks");
-  out.stragglers = ranks::find_stragglers(job, s.matching, s.clocks, s.graph, s.timeline, s.kind.places);
+  out.stragglers = ranks::find_stragglers(s.loading, s.matching, s.clocks, s.graph, s.timeline, s.kind.places);
   return out;
 }
 

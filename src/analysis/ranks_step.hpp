@@ -10,6 +10,7 @@
 #include "ranks/common_steps.hpp"
 #include "ranks/job_graph.hpp"
 #include "ranks/job_kind.hpp"
+#include "ranks/loading_ranges.hpp"
 #include "ranks/program_order.hpp"
 
 namespace foretrace::analysis {
@@ -21,6 +22,7 @@ struct RanksStep {
   std::size_t chosen = 0;
   ranks::JobGraph graph;
   ranks::ProgramOrder order;
+  std::vector<ranks::LoadingRanges> loading;  ///< by rank of the job
   ranks::JobKind kind;
   simulate::Timeline timeline;
   std::vector<simulate::PathStep> path;  ///< the critical path over all ranks

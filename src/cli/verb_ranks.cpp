@@ -30,11 +30,6 @@ Result<Answer> pipeline(const trace::Trace& trace, const Request& request) {
   return Answer{request.json ? report::to_json(job, answers) : report::to_text(job, answers, request.style)};
 }
 
-Result<ranks::Job> load_job(const std::vector<std::string>& files, const Request& request) {
-  if (!request.values.text("ray")) return ranks::load_job(files, request.load);
-  return ranks::assemble(files, request.extensions.read_all(files, request.load));
-}
-
 Result<Answer> run_ranks(const Request& request) {
   if (request.values.text("ray") && !request.extensions.read_all) {
     return served_by_python(
@@ -42,6 +37,15 @@ Result<Answer> run_ranks(const Request& request) {
         fmt::format("{}, and `pip install ray`, then: python3 -m foretrace ranks … --ray ADDRESS", kInstallModule));
   }
   FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE"), request.load));
+  const analysis::RanksOptions options{request.values.integer("step"), !request.values.flag("raw-clocks"),
+                                       request.load.threads, request.load.progress};
+  const auto answer = [&](const analysis::RanksReport& report) {
+    return Answer{request.json ? report::to_json(report) : report::to_text(report, request.style)};
+  };
+  if (files.size() > 1 && !request.values.text("ray")) {
+    FORETRACE_TRY(const analysis::RanksReport report, analysis::analyse_ranks(files, request.load, options));
+    return answer(report);
+  }
   Result<ranks::Job> job;
   if (files.size() == 1) {
     std::vector<trace::Trace> one(1);
@@ -49,13 +53,11 @@ Result<Answer> run_ranks(const Request& request) {
     if (ranks::is_pipeline(one[0])) return pipeline(one[0], request);
     job = ranks::assemble(std::move(one));
   } else {
-    job = load_job(files, request);
+    job = ranks::assemble(files, request.extensions.read_all(files, request.load));
   }
   if (!job) return forward(job);
-  const analysis::RanksOptions options{request.values.integer("step"), !request.values.flag("raw-clocks"),
-                                       request.load.threads, request.load.progress};
   FORETRACE_TRY(const analysis::RanksReport report, analysis::analyse_ranks(*job, options));
-  return Answer{request.json ? report::to_json(report) : report::to_text(report, request.style)};
+  return answer(report);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "cli/verbs.hpp"
 #include "foretrace/report/report.hpp"
 #include "foretrace/search/optimize.hpp"
+#include "plan/stack.hpp"
 #include "report/inference_script.hpp"
 #include "whatif/model/fitting.hpp"
 
@@ -39,9 +40,11 @@ Result<Answer> run_whatif(const Request& request) {
     if (request.json || !shown) report.predictions.push_back(plan->prediction);
   }
   if (!uses.empty() && values.flag("stack")) {
-    report.predictions.push_back(predict(baseline, uses));
+    report.predictions.push_back(plan::predict(baseline, uses, report.batch));
   } else {
-    for (const whatif::Use& use : uses) report.predictions.push_back(predict(baseline, {use}));
+    for (const whatif::Use& use : uses) {
+      report.predictions.push_back(plan::predict(baseline, {use}, report.batch));
+    }
   }
   bool answered = !body.empty();
   for (const whatif::Prediction& p : report.predictions) answered |= p.declined.empty();

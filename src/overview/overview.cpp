@@ -4,6 +4,7 @@
 
 #include "foretrace/whatif/parallel.hpp"
 #include "overview/operations.hpp"
+#include "plan/stack.hpp"
 
 namespace foretrace::overview {
 
@@ -54,7 +55,7 @@ void predict_alone(const analysis::Baseline& base, const std::vector<Use>& asked
   } else if (asked.empty()) {
     for (const char* text : kCommonChanges) alone.push_back(predict(base, {*whatif::parse_use(text)}));
   }
-  for (const Use& use : asked) alone.push_back(predict(base, {use}));
+  for (const Use& use : asked) alone.push_back(plan::predict(base, {use}));
   // The same trace gives the same overview: how long a change took to apply is not part of it.
   for (Prediction& p : alone) {
     for (Prediction::Applied& one : p.applied) one.seconds = 0;

@@ -58,6 +58,7 @@ class Composer {
       const Ns after = behind(r, run);
       out_.ranks[r].gradients = reduced_[r];
       out_.ranks[r].update = after - reduced_[r];
+      out_.gpu_time = std::max(out_.gpu_time, gpu_time(r));
       const Ns end = run.finished[r] + after;
       if (end > latest) slowest = r;
       latest = std::max(latest, end);
@@ -156,28 +157,43 @@ class Composer {
     return group(Collective::kSendRecv, bytes, 2, plan_.apart("pp"));
   }
 
+  // Micro-batches that each stage of a GPU sees: a dualpipe's two have half of them.
+  [[nodiscard]] double passes() const {
+    return static_cast<double>(job_.microbatches) / (plan_.schedule == "dualpipe" ? 2 : 1);
+  }
+
+  [[nodiscard]] Ns gpu_time(std::uint32_t rank) const {
+    const double pass =
+        rank_sum(rank, [](const Part& p) { return static_cast<double>(p.forward - p.once + p.backward - p.exposed); });
+    const double once = rank_sum(rank, [](const Part& p) { return static_cast<double>(p.once); });
+    return rounded(pass * passes() + once + update_of(rank));
+  }
+
+  // GPU time of a rank's part of the update.
+  [[nodiscard]] double update_of(std::uint32_t rank) const {
+    const double all = total(p_.blocks, [](const Part& p) { return p.parameters; });
+    double update = all > 0 ? static_cast<double>(p_.update) * replicas_.kept(held_by(rank), 1) / all : 0;
+    if (master_) update *= (kAdamValues * kFp32 + p_.gradient_bytes) / (kAdamValues * p_.gradient_bytes);
+    if (copies_gradients()) update += 2 * gradient_size_ * held_by(rank).all() / job_.streaming;
+    // Gradients are divided by the number of micro-batches, one kernel for each.
+    if (plan_.pp > 1) update += 2 * gradient_size_ * held_by(rank).all() / job_.streaming;
+    return update;
+  }
+
   // Behind a rank's last backward: what is left of the reduction, the update, what is gathered again.
   Ns behind(std::uint32_t rank, const simulate::PipelineRun& run) {
     const Ns reduction = exposed_reduction(rank, run);
-    const double all = total(p_.blocks, [](const Part& p) { return p.parameters; });
     const Held mine = held_by(rank);
     const double tensors = rank_sum(rank, [](const Part& p) { return p.tensors; });
     const double all_tensors = total(p_.blocks, [](const Part& p) { return p.tensors; });
-    double update = all > 0 ? static_cast<double>(p_.update) * replicas_.kept(mine, 1) / all : 0;
-    if (master_) update *= (kAdamValues * kFp32 + p_.gradient_bytes) / (kAdamValues * p_.gradient_bytes);
     double update_cpu = all_tensors > 0 ? static_cast<double>(p_.update_cpu) * tensors / all_tensors : 0;
-    if (copies_gradients()) update += 2 * gradient_size_ * mine.all() / job_.streaming;
-    if (plan_.pp > 1) {
-      // Gradients are divided by the number of micro-batches, one kernel for each.
-      update += 2 * gradient_size_ * mine.all() / job_.streaming;
-      update_cpu += tensors * static_cast<double>(job_.launch);
-    }
+    if (plan_.pp > 1) update_cpu += tensors * static_cast<double>(job_.launch);
     const Ns copies = tied_gradients(rank);
     Ns gather = plan_.zero == 1 || plan_.zero == 2 ? replicas_.gather(mine, gathered_size(), 0) : 0;
     // Each block's parameters are there before its forward pass in the next step.
     if (plan_.overlap == true) gather = exposed_part(gather, run.finish[rank][0] - run.start[rank][0], rank);
     reduced_[rank] = reduction + copies + gather;
-    return reduced_[rank] + rounded(std::max(update, update_cpu));
+    return reduced_[rank] + rounded(std::max(update_of(rank), update_cpu));
   }
 
   // The first stage and the last one have a copy each of a weight that embedding and head share, and add up its gradients.
@@ -240,13 +256,11 @@ class Composer {
   }
 
   void exposures(std::uint32_t slowest) {
-    // Each of a dualpipe's two stages has half of the micro-batches.
-    const double passes = static_cast<double>(job_.microbatches) / (plan_.schedule == "dualpipe" ? 2 : 1);
     const double inside = rank_sum(slowest, [](const Part& p) { return static_cast<double>(p.exposed); });
-    out_.exposed_groups = rounded(inside * passes);
+    out_.exposed_groups = rounded(inside * passes());
     double gathers = 0;
     for (std::uint32_t c = 0; c < schedule_.shape.chunks; ++c) gathers += gathers_[schedule_.stage_of(slowest, c)];
-    out_.exposed_gradients = rounded(gathers * passes) + reduced_[slowest];
+    out_.exposed_gradients = rounded(gathers * passes()) + reduced_[slowest];
     // A micro-batch passes every border once each way before a pipeline is full and after it is empty.
     if (stages_.size() > 1) out_.exposed_stages = 2 * static_cast<Ns>(stages_.size() - 1) * transfer();
   }

@@ -25,6 +25,7 @@ struct Job {
 
 struct Composition {
   Ns step = 0, bubble = 0;
+  Ns gpu_time = 0;  ///< kernels and copies of the GPU that has most
   Ns exposed_groups = 0, exposed_stages = 0, exposed_gradients = 0;
   double sigma = 0;  ///< of log time: how far the collectives may be off
   std::int64_t peak = 0;

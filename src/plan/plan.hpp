@@ -126,6 +126,10 @@ struct PlanPrediction {
   std::optional<double> usd_per_million_tokens;
   std::string origin;
   std::vector<std::string> not_modelled;
+  Ns gpu_time = 0;                             ///< kernels and copies of the GPU that has most
+  std::optional<std::int64_t> reserved_bytes;  ///< what the allocator takes for the peak
+  double batches = 1;                          ///< traced batches in a step of the whole job
+  std::vector<whatif::BandPart> band;          ///< what low and high are made of
   std::vector<PlanRank> ranks;
   std::vector<PlanAction> actions;  ///< of one pipeline, rank by rank in order; empty without one
   std::string declined;             ///< why nothing could be predicted

@@ -19,8 +19,6 @@
 namespace foretrace::plan {
 namespace {
 
-double square(double x) { return x * x; }
-
 // Every replica has its part of the experts, and nothing else is divided: what the what-if `ep` is.
 bool experts_alone(const Plan& p) { return p.ep > 1 && p.dp == p.ep && p.cp == 1 && p.tp == 1 && p.zero == 0; }
 
@@ -260,6 +258,7 @@ Status Planner::State::predict_into(const Plan& plan, Actions actions, PlanPredi
   const std::optional<double> global = plan.global_batch ? plan.global_batch : options.global_batch;
   FORETRACE_TRY(const Batch batch, batch_of(plan, global, samples));
   out.microbatches = batch.microbatches;
+  out.batches = batch.replica * plan.dp * today.prediction.samples;
   if (samples) out.global_batch = *samples * batch.replica * plan.dp;
   const Shape shape = shape_of(plan, batch);
   const OneGpu& one_gpu = of_one_gpu(shape);
@@ -319,6 +318,9 @@ Status Planner::State::without_pipeline(const Plan& plan, const Shape& shape, Pl
   out.exposed_communication = p->exposed_communication;
   out.exposed_groups = std::min(out.exposed_groups, p->exposed_communication);
   out.exposed_gradients = p->exposed_communication - out.exposed_groups;
+  out.gpu_time = p->gpu_time;
+  out.band = p->band;
+  out.reserved_bytes = p->reserved_bytes;
   out.peak_bytes = p->peak_bytes;
   for (PlanRank& rank : out.ranks) rank.peak_bytes = p->peak_bytes;
   out.fits = p->reserved_bytes ? fits(static_cast<double>(*p->reserved_bytes)) : std::nullopt;
@@ -328,10 +330,9 @@ Status Planner::State::without_pipeline(const Plan& plan, const Shape& shape, Pl
 
 Status Planner::State::with_pipeline(const Plan& plan, const Batch& batch, const OneGpu& one_gpu, double experts,
                                      Actions actions, PlanPrediction& out) {
-  const int layers = figures.layers;
   const bool with_actions = plan.pp > 1 && actions == Actions::kKept;
   FORETRACE_TRY(Composition made,
-                compose(job_of(plan, one_gpu, layers, batch.microbatches, experts), *groups, with_actions));
+                compose(job_of(plan, one_gpu, figures.layers, batch.microbatches, experts), *groups, with_actions));
   const whatif::Prediction& p = one_gpu.prediction;
   out.step = std::max<Ns>(1, real(made.step) + one_gpu.left_out);
   out.bubble = real(made.bubble);
@@ -340,13 +341,23 @@ Status Planner::State::with_pipeline(const Plan& plan, const Batch& batch, const
   out.exposed_gradients = made.exposed_gradients;
   out.exposed_communication = out.exposed_groups + out.exposed_stages + out.exposed_gradients;
   const double off = made.sigma * static_cast<double>(out.exposed_communication);
+  const auto lasting = [](double ns) { return static_cast<Ns>(std::llround(ns)); };
   const auto band = [&](Ns edge) {
     const double compute =
         static_cast<double>(out.step) * static_cast<double>(edge - p.step) / static_cast<double>(p.step);
-    return static_cast<Ns>(std::llround(std::sqrt(square(compute) + square(off))));
+    return lasting(std::hypot(compute, off));
   };
   out.low = std::max<Ns>(0, out.step - band(p.low));
   out.high = out.step + band(p.high);
+  const double longer = static_cast<double>(out.step) / static_cast<double>(p.step);
+  for (whatif::BandPart part : p.band) {
+    for (Ns* const time : {&part.down, &part.up}) *time = lasting(longer * static_cast<double>(*time));
+    out.band.push_back(std::move(part));
+  }
+  if (off > 0) {
+    out.band.push_back({"communication", made.sigma, lasting(off), lasting(off), "collectives are modelled"});
+  }
+  out.gpu_time = real(made.gpu_time);
   out.ranks = std::move(made.ranks);
   for (PlanRank& rank : out.ranks) {
     for (Ns* const time : {&rank.busy, &rank.bubble, &rank.update}) *time = real(*time);
@@ -360,7 +371,8 @@ Status Planner::State::with_pipeline(const Plan& plan, const Batch& batch, const
     const double reserve = p.reserved_bytes && p.peak_bytes && *p.peak_bytes > 0
                                ? static_cast<double>(*p.reserved_bytes) / static_cast<double>(*p.peak_bytes)
                                : 1;
-    out.fits = fits(static_cast<double>(made.peak) * reserve);
+    out.reserved_bytes = static_cast<std::int64_t>(std::llround(static_cast<double>(made.peak) * reserve));
+    out.fits = fits(static_cast<double>(*out.reserved_bytes));
   }
   return {};
 }

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "base/workers.hpp"
 #include "foretrace/graph/graph.hpp"
@@ -41,8 +42,9 @@ struct Plan {
 class Builder {
  public:
   /// `binds`: ranks wait for each other; otherwise every collective keeps its measured time.
-  Builder(const Job& job, const Matching& matching, const Clocks& clocks, bool binds, unsigned threads, JobGraph& out)
-      : job_(job), m_(matching), clocks_(clocks), out_(out), merger_(out.graph), binds_(binds), threads_(threads) {}
+  Builder(const Job& job, const Matching& matching, const Clocks& clocks, bool binds, const JobGraphOptions& options,
+          JobGraph& out)
+      : job_(job), m_(matching), clocks_(clocks), out_(out), merger_(out.graph), binds_(binds), options_(options) {}
 
   using Failure = std::pair<std::uint32_t, Error>;  // rank
 
@@ -134,11 +136,11 @@ class Builder {
   // Only as many graphs of single ranks are there at a time as are built at once.
   std::vector<Failure> copy_ranks(const CommonStep& step) {
     std::vector<Failure> failures;
-    const std::size_t at_once = std::max(1u, thread_count(threads_));
+    const std::size_t at_once = std::max(1u, thread_count(options_.threads));
     for (std::size_t first = 0; first < out_.ranks.size(); first += at_once) {
       const std::size_t count = std::min(at_once, out_.ranks.size() - first);
       std::vector<std::optional<Result<Graph>>> graphs(count);
-      for_each_index(count, threads_,
+      for_each_index(count, options_.threads,
                      [&](std::size_t i) { graphs[i] = build_one(job_, step, out_.ranks[first + i].rank); });
       for (std::size_t i = 0; i < count; ++i) {
         RankPart& part = out_.ranks[first + i];
@@ -146,6 +148,8 @@ class Builder {
           failures.emplace_back(part.rank, graphs[i]->error());
         } else if (failures.empty()) {
           copy_rank(**graphs[i], part);
+          graphs[i].reset();
+          if (options_.copied) options_.copied(out_.graph, part);
         }
         graphs[i].reset();
       }
@@ -181,20 +185,7 @@ class Builder {
     for (const auto& [k, i] : takes_part_[r]) {
       if (plans_[k].own[i] != kNone) plans_[k].task[i] = merger_.place(plans_[k].own[i]);
     }
-    add_notes(g.notes);
-  }
-
-  void add_notes(const Graph::Notes& notes) {
-    Graph::Notes& all = out_.graph.notes;
-    all.refuted_waits += notes.refuted_waits;
-    all.unexplained_lags += notes.unexplained_lags;
-    all.unexplained_time += notes.unexplained_time;
-    all.orphans += notes.orphans;
-    all.early_kernels += notes.early_kernels;
-    all.dropped_soft += notes.dropped_soft;
-    all.dropped_dependencies += notes.dropped_dependencies;
-    all.border_tasks += notes.border_tasks;
-    all.foreign_events += notes.foreign_events;
+    merger_.add_notes(g.notes);
   }
 
   void bind() {
@@ -357,7 +348,7 @@ class Builder {
   Merger merger_;
   bool binds_;
   std::vector<char> buffered_;  // per family of sends
-  unsigned threads_;
+  const JobGraphOptions& options_;
   std::vector<std::vector<char>> split_;
   std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> takes_part_;  // per rank: collective, member
   std::vector<Plan> plans_;  // by collective, until those outside of the step are dropped
@@ -374,14 +365,17 @@ Result<JobGraph> build_job_graph(const Job& job, const Matching& matching, const
     notes.push_back(fmt::format("rank {} has no {}: when it arrived is taken from the trace where that shows it",
                                 job.ranks[r].rank, step.name));
   }
+  bool first = true;
   for (bool binds = true;;) {
+    if (!std::exchange(first, false) && options.again) {
+      FORETRACE_TRY_VOID(options.again());
+    }
     if (std::all_of(left.step.begin(), left.step.end(), [](std::size_t s) { return s == CommonStep::kNone; })) {
       return fail(ErrorCode::kDeclined, fmt::format("no rank has work in {}", step.name),
                   "`foretrace doctor` shows what the traces hold");
     }
     JobGraph out;
-    const std::vector<Builder::Failure> failures =
-        Builder(job, matching, clocks, binds, options.threads, out).run(left);
+    const std::vector<Builder::Failure> failures = Builder(job, matching, clocks, binds, options, out).run(left);
     for (const auto& [rank, error] : failures) {
       if (error.code == ErrorCode::kInternal) return tl::unexpected(error);
       notes.push_back(fmt::format("rank {} left out of {}: {}", job.ranks[rank].rank, step.name, error.message));

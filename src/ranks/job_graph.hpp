@@ -13,6 +13,7 @@
 // part of several, and its tail waits for all. A task on a lane of the job's own begins the step and one ends it.
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -69,6 +70,10 @@ Ns simulated_step(const JobGraph& job, const simulate::Timeline& timeline);
 
 struct JobGraphOptions {
   unsigned threads = 0;  ///< 0: as many as the machine has; the result is the same for any number
+  /// Called when a rank's part is in the graph, whose dependencies are not there yet: from now on nobody here looks at that rank's trace.
+  std::function<void(const graph::Graph& graph, const RankPart& part)> copied = {};
+  /// Called before everything is built once more, because a rank cannot take part: all traces are needed again.
+  std::function<Status()> again = {};
 };
 
 /// Declined when no rank has work in the step. Ranks whose graph cannot be built are left out and named in `notes`.

@@ -104,4 +104,17 @@ void Merger::copy(const Graph& g, Ns shift, const std::vector<char>& split) {
   }
 }
 
+void Merger::add_notes(const Graph::Notes& notes) {
+  Graph::Notes& all = out_.notes;
+  all.refuted_waits += notes.refuted_waits;
+  all.unexplained_lags += notes.unexplained_lags;
+  all.unexplained_time += notes.unexplained_time;
+  all.orphans += notes.orphans;
+  all.early_kernels += notes.early_kernels;
+  all.dropped_soft += notes.dropped_soft;
+  all.dropped_dependencies += notes.dropped_dependencies;
+  all.border_tasks += notes.border_tasks;
+  all.foreign_events += notes.foreign_events;
+}
+
 }  // namespace foretrace::ranks

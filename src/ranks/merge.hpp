@@ -21,6 +21,8 @@ class Merger {
   /// Copies `g`, measured times moved by `shift`. Tasks with split[t] != 0 become two: the arrival, and right behind it the
   /// tail. Ids of both afterwards: place(t), tail(t).
   void copy(const graph::Graph& g, Ns shift, const std::vector<char>& split);
+  /// What the graph of one rank says about its recording counts for the job's.
+  void add_notes(const graph::Graph::Notes& notes);
   [[nodiscard]] std::uint32_t place(std::uint32_t t) const { return place_[t]; }
   [[nodiscard]] std::uint32_t tail(std::uint32_t t) const { return place_[t] + 1; }
 

@@ -105,12 +105,10 @@ void place_communication(std::vector<Act>& acts) {
 
 }  // namespace
 
-ProgramOrder program_order(const Job& job, const Matching& matching, const JobGraph& graph) {
-  ProgramOrder out(job.ranks.size());
-  for (const RankPart& part : graph.ranks) {
-    out[part.rank] = order_of(job.ranks[part.rank].trace, matching.operations[part.rank], graph.graph, part);
-    place_communication(out[part.rank]);
-  }
+std::vector<Act> program_order(const trace::Trace& trace, const std::vector<GroupOperation>& operations, const Graph& g,
+                               const RankPart& part) {
+  std::vector<Act> out = order_of(trace, operations, g, part);
+  place_communication(out);
   return out;
 }
 

@@ -35,7 +35,9 @@ struct Act {
 /// Per rank of the job; empty for one that lacks the step.
 using ProgramOrder = std::vector<std::vector<Act>>;
 
-ProgramOrder program_order(const Job& job, const Matching& matching, const JobGraph& graph);
+/// Of one rank, whose part of the job's graph this is. `operations`: its own of Matching::operations.
+std::vector<Act> program_order(const trace::Trace& trace, const std::vector<GroupOperation>& operations,
+                               const graph::Graph& graph, const RankPart& part);
 
 inline std::span<const GroupOperation> operations_of(const Matching& m, std::uint32_t rank, const Act& act) {
   return std::span(m.operations[rank]).subspan(act.first, act.count);

@@ -16,7 +16,6 @@
 #include "ranks/collectives.hpp"
 #include "ranks/exchange.hpp"
 #include "ranks/job_graph.hpp"
-#include "trace/ranges.hpp"
 
 namespace foretrace::ranks {
 
@@ -31,31 +30,7 @@ std::string_view to_string(StragglerCause cause) {
 
 namespace {
 
-// Ranges in which a thread fetches its input, by start; they do not nest.
-std::vector<std::pair<Ns, Ns>> loader_ranges(const trace::Trace& trace) {
-  std::vector<std::int8_t> loads(trace.strings.size(), -1);
-  std::vector<std::pair<Ns, Ns>> out;
-  for (std::size_t e = 0; e < trace.size(); ++e) {
-    const trace::EventKind kind = trace.kind(e);
-    if (kind != trace::EventKind::kOp && kind != trace::EventKind::kAnnotation) continue;
-    std::int8_t& known = loads[trace.events.name[e].index()];
-    if (known < 0) known = trace::is_loader_range(trace.name(e)) ? 1 : 0;
-    if (known != 0) out.emplace_back(trace.events.start[e], trace.end(e));
-  }
-  std::sort(out.begin(), out.end());
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    if (kept > 0 && out[i].first < out[kept - 1].second) {
-      out[kept - 1].second = std::max(out[kept - 1].second, out[i].second);
-    } else {
-      out[kept++] = out[i];
-    }
-  }
-  out.resize(kept);
-  return out;
-}
-
-bool inside(const std::vector<std::pair<Ns, Ns>>& ranges, Ns when) {
+bool inside(const LoadingRanges& ranges, Ns when) {
   const auto after =
       std::upper_bound(ranges.begin(), ranges.end(), when, [](Ns t, const auto& r) { return t < r.first; });
   return after != ranges.begin() && when < (after - 1)->second;
@@ -88,11 +63,11 @@ struct Swap {
 
 class StragglerFinder {
  public:
-  StragglerFinder(const Job& traces, const Matching& m, const Clocks& clocks, const JobGraph& job,
-                  const simulate::Timeline& timeline, const std::vector<RankPlace>& places)
+  StragglerFinder(const std::vector<LoadingRanges>& loading, const Matching& m, const Clocks& clocks,
+                  const JobGraph& job, const simulate::Timeline& timeline, const std::vector<RankPlace>& places)
       : m_(m), clocks_(clocks), job_(job), g_(job.graph), places_(places), own_(timeline.step) {
     cause_.assign(g_.size(), kNoCause);
-    for (const RankPart& part : job.ranks) classify(part, loader_ranges(traces.ranks[part.rank].trace));
+    for (const RankPart& part : job.ranks) classify(part, loading[part.rank]);
     for (const Rendezvous& r : job.collectives) {
       if (r.hub.valid()) cause_[r.hub.index()] = StragglerCause::kSlowLink;
       for (const Rendezvous::Part& p : r.parts) {
@@ -177,7 +152,7 @@ class StragglerFinder {
     return scratch_.step;
   }
 
-  void classify(const RankPart& part, const std::vector<std::pair<Ns, Ns>>& loading) {
+  void classify(const RankPart& part, const LoadingRanges& loading) {
     for (std::uint32_t l = part.first_lane; l < part.end_lane; ++l) {
       for (std::uint32_t t = g_.lanes[l].begin; t < g_.lanes[l].end; ++t) {
         StragglerCause cause = StragglerCause::kLateLaunch;
@@ -351,9 +326,10 @@ class StragglerFinder {
 
 }  // namespace
 
-Stragglers find_stragglers(const Job& job, const Matching& matching, const Clocks& clocks, const JobGraph& graph,
-                           const simulate::Timeline& timeline, const std::vector<RankPlace>& places) {
-  return StragglerFinder(job, matching, clocks, graph, timeline, places).run();
+Stragglers find_stragglers(const std::vector<LoadingRanges>& loading, const Matching& matching, const Clocks& clocks,
+                           const JobGraph& graph, const simulate::Timeline& timeline,
+                           const std::vector<RankPlace>& places) {
+  return StragglerFinder(loading, matching, clocks, graph, timeline, places).run();
 }
 
 }  // namespace foretrace::ranks

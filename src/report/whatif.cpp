@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/readable.hpp"
 #include "foretrace/report/report.hpp"
 #include "report/prediction_parts.hpp"
 #include "report/strategy_json.hpp"
@@ -22,6 +23,13 @@ void write_families(JsonWriter& json, const std::vector<whatif::FamilyTime>& fam
     }
     json.end_object();
   }
+  json.end_object();
+}
+
+void write_pipeline(JsonWriter& json, const std::optional<whatif::PipelineFigures>& of) {
+  if (!of) return;
+  json.key("pipeline").begin_object().member("gpus", of->gpus).member("microbatches", of->microbatches);
+  json.member_ms("bubble_ms", of->bubble).member("tokens", of->tokens).member("tokens_per_s", of->tokens_per_s);
   json.end_object();
 }
 
@@ -48,8 +56,18 @@ std::string job_text(const WhatIfReport& r, const whatif::Prediction& p) {
   } else if (samples != 1) {
     batch = fmt::format("{:g} times {}", samples, batch);
   }
-  return fmt::format("{}: {} GPUs, {} of the model; a step of the whole job is of {}", p.whatif, p.workers,
-                     p.replicas == 1 ? "one replica" : fmt::format("{} replicas", p.replicas), batch);
+  std::string text = fmt::format("{}: {} GPUs, {} of the model; a step of the whole job is of {}", p.whatif, p.workers,
+                                 p.replicas == 1 ? "one replica" : fmt::format("{} replicas", p.replicas), batch);
+  if (!p.pipeline) return text;
+  const whatif::PipelineFigures& f = *p.pipeline;
+  if (f.tokens && f.tokens_per_s) {
+    text += fmt::format(", {} tokens, {} per second", format_count(static_cast<std::uint64_t>(*f.tokens)),
+                        format_count(static_cast<std::uint64_t>(*f.tokens_per_s)));
+  }
+  text += fmt::format("; {} in a step, bubble {} ms",
+                      plural(static_cast<std::uint64_t>(f.microbatches), "micro-batch", "micro-batches"),
+                      short_ms(f.bubble));
+  return text;
 }
 
 // A batch that is rounded up would no longer fit.
@@ -180,8 +198,10 @@ std::string to_json(const WhatIfReport& r, const search::Optimized* plan) {
     json.member("samples_per_s", samples_per_second(r, p));
     if (p.workers > 1) {
       json.member("workers", p.workers).member("replicas", p.replicas);
-      json.member_ms("comm_ms", p.communication).member_ms("exposed_comm_ms", p.exposed_communication);
+      if (!p.pipeline) json.member_ms("comm_ms", p.communication);
+      json.member_ms("exposed_comm_ms", p.exposed_communication);
     }
+    write_pipeline(json, p.pipeline);
     json.member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes);
     json.member("reserved_bytes", p.reserved_bytes).member("fits", p.fits);
     write_peak_parts(json, p.peak_parts);

@@ -6,6 +6,7 @@
 
 #include "base/workers.hpp"
 #include "foretrace/memory/memory.hpp"
+#include "plan/stack.hpp"
 #include "search/communication.hpp"
 
 namespace foretrace::search {
@@ -25,6 +26,10 @@ Result<std::vector<Use>> all_uses(const whatif::Model& model, const Strategy& st
     uses.push_back(std::move(workers));
   }
   return whatif::order_of_application(std::move(uses));
+}
+
+Prediction predict_stack(const analysis::Baseline& base, const std::vector<Use>& uses) {
+  return plan::predict(base, uses);
 }
 
 Prediction predict_strategy(const analysis::Baseline& base, const Strategy& strategy, whatif::Detail detail) {
@@ -97,7 +102,8 @@ Prediction Evaluator::answer(const Question& question, std::size_t number, const
     out.declined = possible.error().message;
     return out;
   }
-  whatif::SharedModel model;  // null: nothing changed yet
+  if (plan::has_stages(*uses)) return plan::predict(base_, *uses);  // several GPUs, none of which is the changed step
+  whatif::SharedModel model;                                        // null: nothing changed yet
   std::vector<Prediction::Applied> applied;
   std::string beginning;
   bool shareable = true;

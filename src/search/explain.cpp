@@ -31,6 +31,7 @@ void compare(const whatif::Prediction& without, const Path& path, const whatif::
   part.without = without.step;
   part.gain = without.step - with_it.step;
   if (without.peak_bytes && with_it.peak_bytes) part.saved_bytes = *without.peak_bytes - *with_it.peak_bytes;
+  if (with_it.pipeline) return;  // no one critical path
   const std::pair<Ns, std::string_view> shorter[] = {{path.gpu - best.gpu, "the GPU's part"},
                                                      {path.cpu - best.cpu, "the CPU's part"},
                                                      {path.communication - best.communication, "the network's part"},

@@ -86,3 +86,17 @@ def test_what_is_wrong_raises_as_elsewhere(step):
         step.plan("qp=2", fabric="DGX-H100")
     with pytest.raises(foretrace.UsageError, match="for the search"):
         step.plan("tp=2", gpus=4, fabric="DGX-H100")
+
+
+def test_shardings_in_a_stack_are_a_plan(step):
+    stack = ("pp:stages=2,microbatches=4,fabric=DGX-H100", "checkpoint", "tp:size=2")
+    (plan,) = step.plan("tp=2,pp=2,microbatches=4,recompute=full", fabric="DGX-H100").plans
+    found = step.predict(*stack)
+    assert found.ms == pytest.approx(plan.ms)
+    assert (found.low_ms, found.high_ms) == (pytest.approx(plan.low_ms), pytest.approx(plan.high_ms))
+    assert found.peak_bytes == plan.peak_bytes
+    assert found.pipeline.gpus == 2
+    assert found.pipeline.bubble_ms == pytest.approx(plan.bubble_ms)
+    assert found.graph is None
+    assert step.predict("tp:size=2").pipeline is None
+    assert "ps" in step.predict("ps", "pp:stages=2,microbatches=2").declined

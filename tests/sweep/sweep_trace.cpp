@@ -25,6 +25,7 @@
 #include "foretrace/trace/load.hpp"
 #include "foretrace/trace/trace.hpp"
 #include "graph/soundness.hpp"
+#include "plan/stack.hpp"
 #include "sweep/uses.hpp"
 #include "whatif/predict/predictor.hpp"
 
@@ -86,7 +87,7 @@ class Sweep {
     const std::vector<std::string> all = sweep::every_use();
     for (const std::string& text : all) {
       doing(text);
-      const report::WhatIfReport one{baseline->figures, {analysis::predict(*baseline, {sweep::parsed(text)})}};
+      const report::WhatIfReport one{baseline->figures, {plan::predict(*baseline, {sweep::parsed(text)})}};
       answered += judge(one.predictions.front()) ? 1u : 0u;
       static_cast<void>(to_text(one, report::TextStyle{}));
       static_cast<void>(to_json(one));

@@ -97,6 +97,36 @@ TEST(JobChanges, WhatConcernsEveryRankIsMadeOnAllOrNone) {
   EXPECT_THAT(ask(*today, "accumulate:n=2").declined, HasSubstr("all ranks have to change, and rank 1"));
 }
 
+// Recorded with 25 MiB, as the gradients became ready: asked for again, that is the job as it is.
+TEST(JobChanges, BucketsInTheRecordedOrderChangeNothing) {
+  const char* const job = "gptB.inside.ddp";
+  const Ns today = recorded(job).today.figures.unprofiled;
+  const Prediction same = ask(job, "bucket:mb=25,order=ready");
+  ASSERT_EQ(same.declined, "");
+  EXPECT_EQ(same.step, ask(job, "bucket:mb=25").step);
+  EXPECT_NEAR(to_ms(same.step), to_ms(today), 0.01 * to_ms(today));
+}
+
+// The first parameters' gradients come last: buckets that begin with them wait for the whole backward pass.
+TEST(JobChanges, BucketsInForwardOrderWaitForTheEndOfBackward) {
+  const char* const job = "gptB.inside.ddp";
+  const auto step = [&](const std::string& order) {
+    const Prediction p = ask(job, "bucket:mb=25,order=" + order);
+    EXPECT_EQ(p.declined, "") << order;
+    return p.step;
+  };
+  EXPECT_GT(step("forward"), step("ready") * 102 / 100);
+  EXPECT_GE(step("forward"), step("reverse"));
+  // Without names of modules backward is taken to go through the parameters from the last one.
+  EXPECT_EQ(step("reverse"), step("ready"));
+  // In one bucket there is no order.
+  EXPECT_EQ(ask(job, "bucket:mb=100000,order=forward").step, ask(job, "bucket:mb=100000").step);
+}
+
+TEST(JobChanges, AJobIsDividedIntoNoFurtherStages) {
+  EXPECT_THAT(ask("gptB.inside.ddp", "pp:stages=2").declined, HasSubstr("pp: stages are made of the step of one GPU"));
+}
+
 // What the passes before the last one add up is not in DDP's buckets.
 TEST(JobChanges, AccumulatedGradientsAreKeptNextToTheBuckets) {
   const Prediction p = ask("gptB.inside.ddp", "accumulate:n=2");

@@ -12,6 +12,7 @@
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/parallel.hpp"
+#include "plan/stack.hpp"
 #include "report/scale.hpp"
 #include "search/communication.hpp"
 #include "search/evaluate.hpp"
@@ -47,7 +48,7 @@ class OneDriver : public ::testing::Test {
                           whatif::Detail detail = whatif::Detail::kFull) {
     std::vector<whatif::Use> uses;
     for (const std::string& text : texts) uses.push_back(whatif::parse_use(text).value());
-    return analysis::predict(b, uses, detail);
+    return plan::has_stages(uses) ? plan::predict(b, uses) : analysis::predict(b, uses, detail);
   }
   static void expect_same(const Prediction& a, const Prediction& b, const std::string& what) {
     EXPECT_EQ(a.declined, b.declined) << what;

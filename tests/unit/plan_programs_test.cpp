@@ -161,6 +161,22 @@ TEST(PlanPrograms, RecomputingEverySecondProductIsBetweenSelectiveAndFull) {
   EXPECT_NEAR(each, 4096 + 1024 + 14336 + 4096 + 4096, 0.2 * 27648);
 }
 
+// A model of 126 layers recorded with one: the only entry of its list of layers is the block.
+TEST(PlanPrograms, TheOnlyBlockOfATraceIsRecomputed) {
+  auto planner = planner_of("data/h200-decoders/llama405b@1x4096.json.gz", {.layers = 126});
+  const plan::PlanPrediction kept = predicted(planner, "tp=8");
+  const plan::PlanPrediction again = predicted(planner, "tp=8,recompute=full");
+  const plan::PlanPrediction half = predicted(planner, "tp=8,recompute=63");
+  // Backward takes twice as long as forward, which now runs twice.
+  const double longer = static_cast<double>(again.step) / static_cast<double>(kept.step);
+  EXPECT_GT(longer, 1.15);  // the update and what tensor parallelism sums up outside blocks stay
+  EXPECT_LT(longer, 1.45);
+  EXPECT_NEAR(static_cast<double>(half.step), static_cast<double>(kept.step + again.step) / 2,
+              0.02 * static_cast<double>(kept.step));
+  // Of each layer its input is kept.
+  EXPECT_LT(again.ranks[0].activation_bytes, kept.ranks[0].activation_bytes / 4);
+}
+
 TEST(PlanPrograms, KeysAreReadAndRefused) {
   for (const char* const text :
        {"pp=2,stages=8|0", "dp=2,master=fp32,bucket-mb=100,buckets=kept", "loss=fused", "recompute=alternate"}) {

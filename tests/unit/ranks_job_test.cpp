@@ -3,6 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "foretrace/analysis/ranks.hpp"
 #include "foretrace/report/report.hpp"
@@ -31,6 +35,60 @@ TEST(RanksJob, ReplayedToTheNanosecond) {
   const RanksReport r = analyse(m.job());
   EXPECT_EQ(r.replayed, r.traced);
   for (const auto& rank : r.ranks) EXPECT_EQ(rank.replayed, rank.step) << rank.rank;
+}
+
+ranks::Job job_of(const std::vector<std::string>& texts) {
+  std::vector<trace::Trace> traces;
+  for (const std::string& text : texts) {
+    traces.push_back(std::move(*trace::load_bytes(text, fmt::format("rank{}.json", traces.size()), {})));
+  }
+  return std::move(*ranks::assemble(std::move(traces)));
+}
+
+// Written to files and read from there, each rank's events let go once its part of the graph is there.
+RanksReport analyse_files(const std::vector<std::string>& texts) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("foretrace-ranks-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  std::vector<std::string> files;
+  for (std::size_t r = 0; r < texts.size(); ++r) {
+    files.push_back((folder / fmt::format("rank{}.json", r)).string());
+    std::ofstream(files.back()) << texts[r];
+  }
+  auto report = analysis::analyse_ranks(files, {}, {.threads = 1});
+  std::filesystem::remove_all(folder);
+  EXPECT_TRUE(report) << report.error().to_string();
+  if (!report) return {};
+  for (std::size_t r = 0; r < report->ranks.size(); ++r) report->ranks[r].file = fmt::format("rank{}.json", r);
+  return std::move(*report);
+}
+
+TEST(RanksJob, OfFilesIsThatOfTheTracesKept) {
+  JobMaker m(4);
+  m.compute[2] = 1'800'000;
+  m.data[1] = 700'000;
+  m.collectives = 4;
+  EXPECT_EQ(report::to_json(analyse_files(m.texts())), report::to_json(analyse(m.job())));
+}
+
+// The last rank's clock jumped by weeks, which shows when the events of the others are gone.
+TEST(RanksJob, ARankThatCannotTakePartBringsTheOthersBack) {
+  JobMaker m(2);
+  m.world = 3;
+  std::vector<std::string> texts = m.texts();
+  std::string steps;
+  for (const auto& [number, us] : {std::pair(2, "1000000.0"), std::pair(3, "4000000000000.0")}) {
+    steps += fmt::format(
+        R"({}{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{}","pid":1,"tid":1,"ts":{},"dur":2000.0}})",
+        steps.empty() ? "" : ",", number, us);
+  }
+  texts.push_back(fmt::format(
+      R"({{"schemaVersion":1,"distributedInfo":{{"backend":"nccl","rank":2,"world_size":3}},"traceEvents":[{}]}})",
+      steps));
+  const RanksReport r = analyse_files(texts);
+  EXPECT_EQ(report::to_json(r), report::to_json(analyse(job_of(texts))));
+  EXPECT_THAT(r.notes, Contains(HasSubstr("rank 2 left out")));
+  EXPECT_EQ(r.ranks[0].replayed, r.ranks[0].step);
 }
 
 TEST(RanksJob, WaitsAndTransfers) {
@@ -285,12 +343,6 @@ TEST(RanksJob, CollectivesThatDoNotMatch) {
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);
-}
-
-ranks::Job job_of(const std::vector<std::string>& texts) {
-  std::vector<trace::Trace> traces;
-  for (const std::string& text : texts) traces.push_back(std::move(*trace::load_bytes(text, "rank.json", {})));
-  return std::move(*ranks::assemble(std::move(traces)));
 }
 
 TEST(RanksJob, FilesThatNeitherNameARankNorCommunicateAreUnrelated) {

@@ -409,9 +409,6 @@ TEST(Adding, AWhatIfOfAProgramIsKnownInAdditionToTheCatalogue) {
   const Result<const WhatIf*> wrong = find_whatif("test-hald");
   ASSERT_FALSE(wrong);
   EXPECT_THAT(wrong.error().hint, HasSubstr("test-half"));
-  const Result<const WhatIf*> stages = find_whatif("pp");
-  ASSERT_FALSE(stages);
-  EXPECT_NE(stages.error().hint.find("--plan pp="), std::string::npos);
 }
 
 TEST(Adding, NamesOfTheCatalogueAndUnusableOnesAreRefused) {

@@ -98,6 +98,11 @@ struct RanksReport {
 /// Fails when the step does not exist (kUsage) or no rank has a step (kDeclined).
 Result<RanksReport> analyse_ranks(const ranks::Job& job, const RanksOptions& options = {});
 
+/// The same of traces that nobody else looks at: what was read of a rank is let go as soon as its part of the job's graph is there, so that
+/// a job of many ranks takes little more memory than its traces.
+Result<RanksReport> analyse_ranks(const std::vector<std::string>& files, const trace::LoadOptions& load,
+                                  const RanksOptions& options = {});
+
 /// One step of all ranks, for report::export_ranks and the page. Fails as analyse_ranks does.
 struct RanksStep;  // src/analysis/ranks_step.hpp
 Result<std::shared_ptr<const RanksStep>> open_ranks_step(const ranks::Job& job, const RanksOptions& options = {});

@@ -103,6 +103,8 @@ struct Evaluation {
 };
 using Evaluate = std::function<std::vector<Evaluation>(const std::vector<Strategy>&)>;
 
+/// All of these changes together, whatever they are: also where one of them (`pp`) divides the layers over several GPUs.
+whatif::Prediction predict_stack(const analysis::Baseline& base, const std::vector<whatif::Use>& uses);
 /// One strategy, with its band unless `detail` says otherwise. Declined as a prediction is: with the reason.
 whatif::Prediction predict_strategy(const analysis::Baseline& base, const Strategy& strategy,
                                     whatif::Detail detail = whatif::Detail::kFull);

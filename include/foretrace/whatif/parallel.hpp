@@ -47,11 +47,21 @@ std::string_view to_string(Compression compression);
 Result<Compression> parse_compression(std::string_view text);
 std::vector<std::string> compression_names();
 
+/// In which order gradients are put into buckets. Buckets are reduced one after another, each when all of its gradients are there.
+enum class BucketOrder : std::uint8_t {
+  kReady,    ///< as they become ready: what DistributedDataParallel rebuilds its buckets to behind the first step
+  kReverse,  ///< of the parameters, from the last one: DistributedDataParallel's first step, and all of them where it does not rebuild
+  kForward,  ///< of the parameters
+};
+/// "ready", "reverse", "forward".
+std::vector<std::string> bucket_orders();
+
 struct Parallelism {
   Scheme scheme = Scheme::kDdp;
   double bucket_mb = 25;                      ///< MiB, as PyTorch's bucket_cap_mb
   std::optional<double> first_bucket_mb = 1;  ///< nothing: as bucket_mb
   std::vector<GradientRange> buckets = {};    ///< an explicit plan instead of the two above
+  BucketOrder order = BucketOrder::kReady;
   Compression compression = Compression::kNone;
   double ratio = 0.01;  ///< share of elements top-k and DGC send
   int rank = 1;         ///< of PowerSGD
@@ -86,6 +96,7 @@ inline constexpr int kMostServers = 16384;
 /// The same as the user writes it: on the command line, in Python, as parameters of a what-if.
 struct ParallelChoice {
   std::string parallel = "ddp", compress = "none";
+  std::string order = {};  ///< of buckets; empty: "ready"
   std::optional<double> bucket_mb = {}, slice_mb = {}, slow_worker = {}, cycle_ms = {}, send_us = {};
   std::optional<double> ratio = {};  ///< share of elements top-k and DGC send
   std::optional<std::int64_t> servers = {}, rank = {}, prefetch = {}, shard = {};

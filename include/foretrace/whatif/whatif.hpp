@@ -249,6 +249,14 @@ struct RankTime {
   std::optional<std::int64_t> peak_bytes;
 };
 
+/// Of a model divided into the stages of a pipeline.
+struct PipelineFigures {
+  int gpus = 1;  ///< that share the layers
+  int microbatches = 1;
+  Ns bubble = 0;                               ///< in which the busiest of them waits for the others
+  std::optional<double> tokens, tokens_per_s;  ///< of the whole job; nothing where the trace does not show its batch
+};
+
 /// The answer: a step with some changes applied. Times in ns, of one step.
 struct Prediction {
   std::string whatif;  ///< "amp + fused-optimizer"
@@ -291,6 +299,8 @@ struct Prediction {
   graph::Graph graph;                        ///< the changed graph, for export
   std::vector<RankTime> ranks;               ///< of a job, by rank; only with Detail::kFull
   std::optional<std::int64_t> fullest_rank;  ///< of a job: the one whose memory this is
+  /// Where a change divides the layers. There is no `graph` then: the GPUs do different work.
+  std::optional<PipelineFigures> pipeline;
 };
 /// kStepOnly leaves out the band, the families and reserved memory: for searches that predict many and show few.
 enum class Detail : std::uint8_t { kFull, kStepOnly };

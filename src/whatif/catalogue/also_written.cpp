@@ -19,7 +19,9 @@ AlsoWritten::AlsoWritten(std::string other, std::string name) {
 
 std::string written_out(std::string_view use) {
   for (const auto& [other, name] : spellings()) {
-    if (use.starts_with(other)) return name + std::string(use.substr(other.size()));
+    // A longer word is another one: "pp:balance=time" is no "pp:balance".
+    const bool word = use.starts_with(other) && (other.ends_with('=') || !use.substr(other.size()).starts_with('='));
+    if (word) return name + std::string(use.substr(other.size()));
   }
   return std::string(use);
 }

@@ -230,6 +230,11 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
     m.not_modelled.push_back(
         fmt::format("the trace names no layers: {} blocks were found as repetitions in its kernels", blocks.size()));
   }
+  if (blocks.size() == 1) {
+    m.not_modelled.push_back(
+        fmt::format("the trace has one block, {}: what runs behind its last named layer is not known to be the block's",
+                    blocks.front().name));
+  }
   if (parameters.given("blocks")) {
     const auto asked = static_cast<std::size_t>(parameters.number("blocks"));
     if (asked < blocks.size()) blocks.resize(asked);

@@ -279,8 +279,9 @@ std::string list_of(std::string_view block) {
 
 std::vector<BlockOfLayers> repeated_runs(const Graph& g) {
   std::vector<BlockOfLayers> runs = all_runs(g);
-  if (runs.size() < 2) runs.clear();
-  return runs;
+  if (runs.size() > 1) return runs;
+  std::vector<ListOfBlocks> lists = lists_of_blocks(g);
+  return lists.empty() ? std::vector<BlockOfLayers>() : std::move(lists.front().blocks);
 }
 
 std::vector<ListOfBlocks> lists_of_blocks(const Graph& g) {

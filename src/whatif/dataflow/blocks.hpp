@@ -18,8 +18,8 @@ struct BlockOfLayers {
 /// Blocks in order of their forward pass; empty when no numbered layers repeat.
 std::vector<BlockOfLayers> repeated_blocks(const graph::Graph& graph);
 /// The same run by run: a block whose layers run one behind the other several times in a forward pass (ALBERT has one block
-/// for all its depth) counts as often, under one name; so a single block may do. Where the trace names no layers, blocks are known
-/// by kernels that repeat, and have no name.
+/// for all its depth) counts as often, under one name; so a single block may do, and so does the only entry of a list of modules, in a model
+/// recorded with one block. Where the trace names no layers, blocks are known by kernels that repeat, and have no name.
 std::vector<BlockOfLayers> repeated_runs(const graph::Graph& graph);
 
 /// Blocks of one list of modules ("encoder.layer"), in order of the forward pass.

@@ -7,13 +7,13 @@
 
 namespace foretrace::whatif {
 
-Status rebucket(Model& m, Draft& draft, std::int64_t bytes) {
+Status rebucket(Model& m, Draft& draft, std::int64_t bytes, BucketOrder order) {
   const Graph& g = m.graph;
   const std::vector<Reduction> recorded = reductions_of(m);
   if (recorded.empty()) return fail(ErrorCode::kDeclined, "the rank does not all-reduce its gradients");
   FORETRACE_TRY(const Gradients gradients, find_gradients(m));
   FORETRACE_TRY_VOID(each_gradient_once(recorded, gradients));
-  const BucketPlan plan = pytorch_buckets(gradients, bytes, bytes);
+  const BucketPlan plan = pytorch_buckets(gradients, bytes, bytes, order);
   const RecordedTransfers transfers(g, recorded);
 
   Selection removed, waiting;  // what waits for the recorded ones
@@ -27,8 +27,10 @@ Status rebucket(Model& m, Draft& draft, std::int64_t bytes) {
   std::sort(waiting.begin(), waiting.end());
   waiting.erase(std::unique(waiting.begin(), waiting.end()), waiting.end());
   std::uint32_t stream = recorded.back().task;
+  std::uint32_t latest = 0;  // buckets are reduced in their order: one that is ready early waits for those before it
   for (std::size_t k = 0; k < plan.size(); ++k) {
-    const Gradient& last = gradients.list[plan[k].gradients.back()];
+    for (const std::uint32_t i : plan[k].gradients) latest = std::max(latest, i);
+    const Gradient& last = gradients.list[latest];
     const Reduction& like = recorded[std::min(k, recorded.size() - 1)];
     const Place at = draft.insert({.name = std::string(g.task_name(like.task)),
                                    .cost = transfers.time(static_cast<double>(plan[k].bytes)),

@@ -5,10 +5,11 @@
 #include "foretrace/base/result.hpp"
 #include "foretrace/whatif/draft.hpp"
 #include "foretrace/whatif/model.hpp"
+#include "foretrace/whatif/parallel.hpp"
 
 namespace foretrace::whatif {
 
 /// One rank's part; the same on every rank. `bytes`: of a bucket.
-Status rebucket(Model& model, Draft& draft, std::int64_t bytes);
+Status rebucket(Model& model, Draft& draft, std::int64_t bytes, BucketOrder order = BucketOrder::kReady);
 
 }  // namespace foretrace::whatif

@@ -226,7 +226,8 @@ BucketPlan plan_of(const Gradients& gradients, const Parallelism& how) {
     return plan;
   }
   const auto bytes = [](double mb) { return static_cast<std::int64_t>(std::llround(std::min(mb, 1e9) * (1 << 20))); };
-  return pytorch_buckets(gradients, bytes(how.bucket_mb), bytes(how.first_bucket_mb.value_or(how.bucket_mb)));
+  return pytorch_buckets(gradients, bytes(how.bucket_mb), bytes(how.first_bucket_mb.value_or(how.bucket_mb)),
+                         how.order);
 }
 
 }  // namespace foretrace::whatif

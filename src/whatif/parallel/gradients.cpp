@@ -3,6 +3,7 @@
 #include "whatif/parallel/gradients.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "foretrace/whatif/parallel.hpp"
 #include "graph/gpu_work.hpp"
@@ -204,6 +205,33 @@ void divide_among_gpus(const Model& m, Gradients& out) {
     g.elements = std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(g.elements) * share));
 }
 
+// Parameters in the order of their layers in the forward pass. Where no layer is known: behind that of the gradient which is ready next.
+void place_parameters(const Graph& g, Gradients& out) {
+  const auto named = [&](std::uint32_t t) {  // a module; not what stands for one, by operation and shape
+    return g.layer[t].valid() && !g.layers[g.layer[t].index()].synthetic;
+  };
+  std::vector<std::uint32_t> place(g.layers.size(), kNone);
+  std::uint32_t next = 0;
+  std::vector<std::pair<Ns, std::uint32_t>> forward;  // by time, whatever the stream
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t]) && g.phase[t] == Phase::kForward && named(t)) {
+      forward.emplace_back(g.measured[t], t);
+    }
+  }
+  std::sort(forward.begin(), forward.end());
+  for (const auto& [at, t] : forward) {
+    std::uint32_t& mine = place[g.layer[t].index()];
+    if (mine == kNone) mine = next++;
+  }
+  std::uint32_t before = 0;
+  for (std::size_t i = out.list.size(); i-- > 0;) {
+    Gradient& gradient = out.list[i];
+    const bool known = gradient.gpu != kNone && named(gradient.gpu);
+    if (known && place[g.layer[gradient.gpu].index()] != kNone) before = place[g.layer[gradient.gpu].index()];
+    gradient.parameter = before;
+  }
+}
+
 }  // namespace
 
 Result<Gradients> find_gradients(const Model& m) {
@@ -271,6 +299,7 @@ Result<Gradients> find_gradients(const Model& m) {
   }
   if (!one_launch) include_copies(m, out);
   divide_among_gpus(m, out);
+  place_parameters(g, out);
   for (const Gradient& gradient : out.list) out.elements += gradient.elements;
 
   out.backward_cpu = out.list.back().cpu;
@@ -293,10 +322,21 @@ Result<Gradients> find_gradients(const Model& m) {
   return out;
 }
 
-BucketPlan pytorch_buckets(const Gradients& gradients, std::int64_t cap_bytes, std::int64_t first_bytes) {
+BucketPlan pytorch_buckets(const Gradients& gradients, std::int64_t cap_bytes, std::int64_t first_bytes,
+                           BucketOrder order) {
+  std::vector<std::uint32_t> in_order(gradients.list.size());
+  std::iota(in_order.begin(), in_order.end(), 0U);
+  if (order != BucketOrder::kReady) {
+    // Of one layer's the last ready is taken for the first parameter: backward goes through them from the last one.
+    std::reverse(in_order.begin(), in_order.end());
+    std::stable_sort(in_order.begin(), in_order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return gradients.list[a].parameter < gradients.list[b].parameter;
+    });
+    if (order == BucketOrder::kReverse) std::reverse(in_order.begin(), in_order.end());
+  }
   BucketPlan plan;
   Bucket open;
-  for (std::uint32_t i = 0; i < gradients.list.size(); ++i) {
+  for (const std::uint32_t i : in_order) {
     open.gradients.push_back(i);
     open.bytes += gradients.bytes(i);
     if (open.bytes >= (plan.empty() ? first_bytes : cap_bytes)) {

@@ -14,6 +14,7 @@ namespace foretrace::whatif {
 struct Gradient {
   std::int64_t elements = 0;
   std::int64_t rows = 0;                 ///< its first dimension when it has several, 0 for vectors and where unknown
+  std::uint32_t parameter = 0;           ///< place of its parameter among all: of its layer in the forward pass
   std::uint32_t cpu = kNone;             ///< the CPU task behind which the framework knows that it is being computed
   std::uint32_t gpu = kNone;             ///< the task of the main stream launched last before that
   std::vector<std::uint32_t> side = {};  ///< tasks of other streams it also waits for
@@ -41,10 +42,11 @@ struct Bucket {
 };
 using BucketPlan = std::vector<Bucket>;
 
-/// As DistributedDataParallel builds them from the second step on: gradients in the order they became ready; a bucket is
+/// As DistributedDataParallel builds them, from the second step on in the order in which gradients become ready; a bucket is
 /// closed once it holds at least its limit (`first` for the first one). PyTorch takes 1 MiB for the first bucket and 25 MiB for
 /// the others, unless bucket_cap_mb is given: then that for all.
-BucketPlan pytorch_buckets(const Gradients& gradients, std::int64_t cap_bytes, std::int64_t first_bytes);
+BucketPlan pytorch_buckets(const Gradients& gradients, std::int64_t cap_bytes, std::int64_t first_bytes,
+                           BucketOrder order = BucketOrder::kReady);
 
 /// Steps of a longer ring are joined, so that the cost of a prediction does not depend on the number of workers.
 inline constexpr int kMostSteps = 126;

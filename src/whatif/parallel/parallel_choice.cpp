@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "foretrace/whatif/parallel.hpp"
 
 namespace foretrace::whatif {
@@ -14,6 +16,8 @@ std::optional<work::Dtype> type_named(const std::string& name) {
 }
 
 }  // namespace
+
+std::vector<std::string> bucket_orders() { return {"ready", "reverse", "forward"}; }
 
 Result<Parallelism> make_parallelism(const ParallelChoice& choice) {
   Parallelism s;
@@ -49,6 +53,15 @@ Result<Parallelism> make_parallelism(const ParallelChoice& choice) {
   s.send_us = choice.send_us;
   s.sends_on_training_thread = choice.sends_on_training_thread;
   s.ring_steps = choice.ring_steps;
+  if (!choice.order.empty()) {
+    const std::vector<std::string> orders = bucket_orders();
+    const auto at = std::find(orders.begin(), orders.end(), choice.order);
+    if (at == orders.end()) {
+      return fail(ErrorCode::kUsage, fmt::format("there is no order of buckets named '{}'", choice.order),
+                  fmt::format("one of: {}", fmt::join(orders, ", ")));
+    }
+    s.order = static_cast<BucketOrder>(at - orders.begin());
+  }
   s.slow_worker = choice.slow_worker.value_or(1);
   s.priorities = choice.priorities;
   s.flat = choice.flat;

@@ -64,8 +64,6 @@ Result<const WhatIf*> find_whatif(std::string_view name) {
   for (const WhatIf* w : all) names.push_back(w->name);
   std::string hint = "`foretrace list whatifs` shows all";
   if (const auto near = closest_match(name, names)) hint = fmt::format("did you mean '{}'? {}", *near, hint);
-  // Stages on several GPUs are no change of one GPU's step.
-  if (name == "pp") hint = "a pipeline is a plan: `foretrace scale TRACE --plan pp=4,microbatches=8 --fabric NAME`";
   return fail(ErrorCode::kUsage, fmt::format("there is no what-if named '{}'", name), std::move(hint));
 }
 
@@ -123,8 +121,10 @@ constexpr double kLargestNumber = 1e9;
 
 Status check_value(const WhatIf& whatif, const Parameter& p, const std::string& value) {
   if (!p.choices.empty() && std::find(p.choices.begin(), p.choices.end(), value) == p.choices.end()) {
-    return fail(ErrorCode::kUsage, fmt::format("{}:{} cannot be '{}'", whatif.name, p.name, value),
-                fmt::format("one of: {}", fmt::join(p.choices, ", ")));
+    std::string hint = did_you_mean(value, p.choices);
+    if (!hint.empty()) hint += ' ';
+    hint += fmt::format("one of: {}", fmt::join(p.choices, ", "));
+    return fail(ErrorCode::kUsage, fmt::format("{}:{} cannot be '{}'", whatif.name, p.name, value), std::move(hint));
   }
   if (p.type == ParameterType::kNumber) {
     const std::optional<double> number = parse_double(value);

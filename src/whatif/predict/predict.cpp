@@ -112,7 +112,8 @@ std::string doubt_about(const WhatIf& whatif) {
                      *past->step_pct, past->rows);
 }
 
-// Of a use that measured steps do not support in full, why: all of it, or settings that no measured step had.
+}  // namespace
+
 std::vector<std::string> doubts(const Use& use) {
   const WhatIf& whatif = *use.whatif;
   if (!whatif.validated) return {doubt_about(whatif)};
@@ -136,8 +137,6 @@ void keep_first(std::vector<std::string>& list) {
   }
   list = std::move(once);
 }
-
-}  // namespace
 
 Status Predictor::check(const Model& base, bool changes) {
   if (base.trace != nullptr) {

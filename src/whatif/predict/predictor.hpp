@@ -67,6 +67,11 @@ class Predictor {
   Bounds bounds_;
 };
 
+/// Of a use that measured steps do not support in full, why: all of it, or settings that no measured step had.
+std::vector<std::string> doubts(const Use& use);
+/// Takes out what stands in the list twice.
+void keep_first(std::vector<std::string>& list);
+
 /// What analysis::predict answers, for a model rather than a baseline.
 Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured,
                    Detail detail = Detail::kFull);
