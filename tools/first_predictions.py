@@ -7,8 +7,9 @@
     tools/first_predictions.py --check                  fails when the tables say something else
 
 What is there stays: a row is predicted for the first time once. OLD is the commit before no model had been touched for the rows: 3847595c for
-h200-changes (but for Inception) and most of h200-schemes, 0b18c8b6 for h200-loading, h200-more-jobs and what came with them. Errors are counted as
-everywhere (tools/truth.py). A prediction that was declined is wrong altogether: 100 %.
+h200-changes (but for Inception) and most of h200-schemes, 0b18c8b6 for h200-loading, h200-more-jobs and what came with them. Programs of h200-jax were
+predicted before they were run: their first.csv is made of what was kept then (predicted-2026-11-19.csv). Errors are counted as everywhere
+(tools/truth.py). A prediction that was declined is wrong altogether: 100 %.
 """
 
 import csv
@@ -21,21 +22,24 @@ from statistics import mean
 
 import accuracy
 import fitted
+import jax_accuracy
 import job_predictions
 import job_rows
 import plan_accuracy
 import scale_accuracy
 import track_record
 from accuracy_tables import aligned, with_between
-from job_rows import NETWORKS
+from job_rows import NETWORKS, Step
 from track_record import First, records, scheme_whatifs
-from truth import ROOT, Folder, csv_rows
+from truth import ROOT, Folder, csv_rows, json_lines
 
 DOCS = ROOT / "docs" / "internals" / "accuracy.md"
 APPENDIX = ROOT / "docs" / "internals" / "appendix-first.md"
 MARK, ROWS = "first-predictions", "first-rows"
 DATA = ROOT / "data"
 SCHEMES, JOBS, CHANGES = DATA / "h200-schemes", DATA / "h200-more-jobs", (DATA / "h200-changes", DATA / "h200-loading")
+JAX = DATA / "h200-jax"
+JAX_SAID = JAX / "predicted-2026-11-19.csv"  # tools/jax_accuracy.py --blind, before any of these programs had been run
 DECLINED_PCT = 100.0
 
 
@@ -62,6 +66,20 @@ def jobs(program: Path) -> Iterator[dict]:
         yield line(row.name, NETWORKS[row.tag], row.whatifs or (job_rows.NO_WHATIF,), row.measured.median_ms, row.prediction, row.step_pct)
 
 
+def jax() -> Iterator[dict]:
+    """Programs in another precision, from the profile of the one in FP32. Other batches in FP32 were predicted too, but never run."""
+    rows = json_lines(JAX / "truth.jsonl")
+    said = {(r["from"], r["what if"]): r for r in csv_rows(JAX_SAID)}
+    for base in rows:
+        for use, row in jax_accuracy.changes(rows, base):
+            name = jax_accuracy.name_of(base)
+            if use == "no-sync" or not (first := said.get((name, use))):
+                continue
+            prediction = {key: float(first[column]) for key, column in (("ms", "step_ms"), ("low_ms", "low_ms"), ("high_ms", "high_ms"))}
+            error = Step(row["p10_ms"], row["median_ms"], row["p90_ms"]).error_pct(prediction["ms"])
+            yield line(f"h200-jax {name} {use}", "", [use.split(":")[0]], row["median_ms"], prediction, error)
+
+
 def line(row: str, network: str, whatifs: Iterable[str], measured_ms: float, prediction: dict, error_pct: float) -> dict:
     said = {name: f"{prediction[name]:.2f}" if name in prediction else "" for name in ("ms", "low_ms", "high_ms")}
     to_median = 100 * (prediction["ms"] / measured_ms - 1) if "ms" in prediction else DECLINED_PCT
@@ -85,6 +103,8 @@ def with_new(folder: Path, lines: Iterable[dict]) -> str:
 def now() -> dict[tuple[str, str], float]:
     """Errors of today's program, by the row's name and network."""
     found = {(row["row"], ""): float(row["time %"]) for row in records(track_record.APPENDIX.read_text(), "rows") if row["time %"] != "–"}
+    for row in records(track_record.APPENDIX.read_text(), track_record.JAX):
+        found[(f"h200-jax {row['from']} {row['what if']}", "")] = float(row["step %"])
     shown = [*records(track_record.SCALE.read_text(), "scale-rows"),
              *(r for mark in job_rows.MARKS.values() for r in records(job_rows.APPENDIX.read_text(), mark))]
     for row in shown:
@@ -126,7 +146,7 @@ def table(firsts: list[First]) -> list[str]:
 def files(options) -> dict[Path, str]:
     if options.write:
         return {folder / track_record.FIRST: with_new(folder, lines) for folder, lines in (
-            *((folder, changes(options.program, folder)) for folder in CHANGES), (SCHEMES, schemes(options.program)), (JOBS, jobs(options.program)))}
+            *((folder, changes(options.program, folder)) for folder in CHANGES), (SCHEMES, schemes(options.program)), (JOBS, jobs(options.program)), (JAX, jax()))}
     firsts = track_record.first_predictions()
     return {DOCS: with_between(DOCS, MARK, "\n".join(summary(firsts))), APPENDIX: with_between(APPENDIX, ROWS, "\n".join(table(firsts)))}
 

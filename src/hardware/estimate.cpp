@@ -91,8 +91,8 @@ bool kernel_stays(const Work& was, const Work& becomes) {
   return !is_product(was) || (was.dtype == becomes.dtype && alignment_class(was) == alignment_class(becomes));
 }
 
-// Whether work along rows runs in a kernel like the measured ones, which are the framework's own: what a compiler generated (XLA's
-// fusions, a sum with all that leads to it) may take a quarter of their time, and grows as its own bytes do. Beyond what one in two
+// Whether work along rows runs in a kernel like the measured ones, which are the framework's own: what a compiler generated (a
+// fusion: a sum with all that leads to it) may take a quarter of their time, and grows as its own bytes do. Beyond what one in two
 // hundred of the tables' own rows is off, and three standard deviations of its neighbours, it is another's.
 bool matches_measured_kernel(double measured_ns, const Work& was, const Tables& t, const Device& d) {
   if (is_product(was)) return true;

@@ -11,10 +11,10 @@ namespace foretrace::trace {
 
 std::string compiled_op_json(const CompiledOp& op) {
   return fmt::format(
-      R"(,"compiled":{{"op":{},"layer":{},"phase":"{}","family":"{}","dtype":"{}","out_dtype":"{}","parameters":{},"sums":{},"part":{},"flops":{:.0f},"bytes_read":{:.0f},"bytes_written":{:.0f},"fixed_read":{:.0f},"weight":{},"elements":{},"rows":{},"gemm":[{}],"conv":[{}]}})",
+      R"(,"compiled":{{"op":{},"layer":{},"phase":"{}","family":"{}","dtype":"{}","out_dtype":"{}","parameters":{},"sums":{},"part":{},"flops":{:.0f},"bytes_read":{:.0f},"bytes_written":{:.0f},"fixed_read":{:.0f},"fixed_written":{:.0f},"weight":{},"elements":{},"rows":{},"gemm":[{}],"conv":[{}]}})",
       quoted_json(op.operation), quoted_json(op.layer), op.phase, op.family, op.dtype, op.out_dtype, op.of_parameters,
-      op.sums_samples, op.part, op.flops, op.bytes_read, op.bytes_written, op.fixed_read, op.weight, op.elements,
-      op.rows, fmt::join(op.gemm, ","), fmt::join(op.conv, ","));
+      op.sums_samples, op.part, op.flops, op.bytes_read, op.bytes_written, op.fixed_read, op.fixed_written, op.weight,
+      op.elements, op.rows, fmt::join(op.gemm, ","), fmt::join(op.conv, ","));
 }
 
 std::optional<CompiledOp> compiled_op(const Trace& trace, ArgsId args) {
@@ -52,6 +52,7 @@ std::optional<CompiledOp> compiled_op(const Trace& trace, ArgsId args) {
   number("bytes_read", op.bytes_read);
   number("bytes_written", op.bytes_written);
   number("fixed_read", op.fixed_read);
+  number("fixed_written", op.fixed_written);
   const auto list = [&](const char* key, auto& out) {
     simdjson::dom::array sizes;
     if (o[key].get(sizes) != simdjson::SUCCESS) return;

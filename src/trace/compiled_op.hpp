@@ -26,7 +26,8 @@ struct CompiledOp {
   std::int64_t part = 0;       ///< of the kernels of one operation, which
   double flops = 0;            ///< multiply-adds count two
   double bytes_read = 0, bytes_written = 0;
-  double fixed_read = 0;               ///< of those, bytes of indices and masks
+  /// Of those, bytes whose type stays when the program's becomes another: indices and masks; what half programs keep in FP32.
+  double fixed_read = 0, fixed_written = 0;
   std::int64_t weight = 0;             ///< elements of a product's operand in which no sample is
   std::int64_t elements = 0;           ///< of what it writes; of what it reads for a reduction
   std::int64_t rows = 0;               ///< of a reduction: results; of a gather: rows fetched

@@ -45,6 +45,7 @@ Work describe_compiled(const trace::CompiledOp& op) {
   w.bytes_read = op.bytes_read;
   w.bytes_written = op.bytes_written;
   w.fixed_read = op.fixed_read;
+  w.fixed_written = op.fixed_written;
   w.weight_elements = op.weight;
   if (auto* gemm = std::get_if<Gemm>(&w.kind); gemm != nullptr && op.gemm[0] > 0) {
     gemm->batch = op.gemm[0];

@@ -235,7 +235,7 @@ class Plane:
         )
 
 
-DETAILS = "regs:32 static_shared:64 dynamic_shared:0 grid:264,1,1 block:256,1,1 occ_pct:100"
+DETAILS = "regs:32 static_shared:64 dynamic_shared:0 grid:1056,1,1 block:256,1,1 occ_pct:100"
 
 
 NCCL = (("AllReduce_Sum_f32", "all-reduce.1"), ("AllReduce_Sum_f32", "all-reduce.2"), ("AllGather", "all-gather.1"))

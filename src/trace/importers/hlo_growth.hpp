@@ -16,6 +16,10 @@ struct Growth {
     return std::find(dims.begin(), dims.end(), 1) != dims.end() ||
            std::any_of(parts.begin(), parts.end(), [](const Growth& p) { return p.any(); });
   }
+  /// Of a tuple: some of it grows, and some does not.
+  [[nodiscard]] bool partly() const {
+    return any() && std::any_of(parts.begin(), parts.end(), [](const Growth& p) { return !p.any(); });
+  }
   [[nodiscard]] bool at(std::int64_t d) const {
     return d >= 0 && d < static_cast<std::int64_t>(dims.size()) && dims[static_cast<std::size_t>(d)] != 0;
   }

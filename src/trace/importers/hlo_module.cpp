@@ -155,6 +155,7 @@ bool HloModule::read(std::string_view proto) {
   flatten(entry_, 0);
   count_parameters();
   follow_samples();
+  follow_types();
   return !launches.empty();
 }
 

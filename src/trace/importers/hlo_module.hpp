@@ -76,6 +76,7 @@ class HloModule {
 
  private:
   friend class HloSamples;
+  friend class HloWide;
   struct Computation {
     std::vector<std::int64_t> order;  // instruction ids, as scheduled
     std::int64_t root = -1;
@@ -88,6 +89,7 @@ class HloModule {
   [[nodiscard]] HloMessage message_of(const HloInstruction& in) const;
   // hlo_sizes.cpp
   void set_sizes(const HloInstruction& in, CompiledOp& out) const;
+  void keep_wide(const HloInstruction& in, CompiledOp& out) const;
   void set_convolution(const HloInstruction& in, CompiledOp& out) const;
   void look_inside(const HloInstruction& fusion, CompiledOp& out, int depth) const;
   using Parts = std::unordered_map<std::int64_t, double>;  // by instruction
@@ -101,6 +103,7 @@ class HloModule {
   [[nodiscard]] bool moves_only(const HloInstruction& in) const;
   void count_parameters();
   void follow_samples();  // hlo_samples.cpp
+  void follow_types();    // hlo_wide.cpp
 
   std::unordered_map<std::int64_t, HloInstruction> instructions_;
   std::unordered_map<std::int64_t, Computation> computations_;

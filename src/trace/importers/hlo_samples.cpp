@@ -27,23 +27,19 @@ class HloSamples {
   explicit HloSamples(HloModule& module) : m_(module) {}
 
   void run() {
-    const std::int64_t batch = batch_size();
-    if (batch == 0) return;
+    if (batch_ = batch_size(); batch_ == 0) return;
     for (const std::int64_t id : m_.read_only_) {
       const HloShape& shape = m_.at(id)->shape;
-      if (shape.dims.empty() || shape.dims.front() != batch) continue;
+      if (shape.dims.empty() || shape.dims.front() != batch_) continue;
       Growth& g = growth_.try_emplace(id, nothing(shape)).first->second;
       g.set(0);
     }
-    sizes_.insert(batch);
+    sizes_.insert(batch_);
     follow(m_.entry_, 0);
     // Where no product grows the data was mistaken for something else, or never multiplied: names have to do.
-    const bool found =
-        std::any_of(
-            m_.launches.begin(), m_.launches.end(),
-            [&](const HloModule::Launch& l) { return l.work.family == "gemm" && of(l.instruction->id).any(); }) ||
-        std::any_of(m_.launches.begin(), m_.launches.end(),
-                    [&](const HloModule::Launch& l) { return l.work.conv[0] > 0 && of(l.instruction->id).any(); });
+    const bool found = std::any_of(m_.launches.begin(), m_.launches.end(), [&](const HloModule::Launch& l) {
+      return (l.work.family == "gemm" || l.work.conv[0] > 0) && of(l.instruction->id).any();
+    });
     if (!found) return;
     for (HloModule::Launch& launch : m_.launches) tell(launch);
   }
@@ -372,11 +368,16 @@ class HloSamples {
     if (work.phase == "optimizer") return;
     work.of_parameters = !reads && !writes;
     if (work.family == "gemm" || work.family == "reduction") work.sums_samples = reads && !writes;
+    // Sums over samples among several results decide how a kernel is cut into blocks.
+    if (work.family == "reduction" && of(in.id).partly()) work.sums_samples = true;
     if (!reads || !writes || (work.family != "gemm" && !work.family.starts_with("convolution"))) return;
     for (std::size_t i = 0; i < in.operands.size(); ++i) {
       const HloInstruction* other = m_.at(in.operands[i]);
       if (other != nullptr && !operand(in, i).any()) work.weight = std::max(work.weight, other->shape.elements());
     }
+    // A sum over samples that the compiler divided, into parts that are no multiple of the samples: they stay as many, and each sums more.
+    const std::int64_t parts = work.family == "gemm" && work.weight == 0 ? work.gemm[0] : 1;
+    if (parts > 1 && parts % batch_ != 0) work.sums_samples = true;
   }
 
   // Nothing but constants goes in.
@@ -388,6 +389,7 @@ class HloSamples {
   }
 
   HloModule& m_;
+  std::int64_t batch_ = 0;
   std::map<std::int64_t, Growth> growth_;
   std::set<std::int64_t> sizes_;  // of dimensions that grow
 };

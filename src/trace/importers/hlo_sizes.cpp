@@ -366,6 +366,7 @@ void HloModule::set_sizes(const HloInstruction& in, CompiledOp& out) const {
     }
   }
   if (out.dtype.empty()) out.dtype = out.out_dtype;
+  if (out.gemm[0] == 0 && out.conv[0] == 0) keep_wide(in, out);
   if (out.family == "reduction") {
     out.rows = std::max<std::int64_t>(1, out.elements);
     out.elements = std::max(out.elements, largest_elements);

@@ -8,6 +8,8 @@
 #include "base/saturate.hpp"
 #include "hardware/choice/chooser.hpp"
 #include "trace/latencies.hpp"
+#include "whatif/model/compiled.hpp"
+#include "whatif/rewrite/generated_rows.hpp"
 #include "whatif/rewrite/layout_tasks.hpp"
 
 namespace foretrace::whatif {
@@ -49,10 +51,31 @@ double times_run(const Model& m, const Row& row) {
   return kernels > 0 ? std::max(1.0, std::floor(static_cast<double>(row.tasks.size()) / kernels + 0.01)) : 1.0;
 }
 
+namespace {
+
+// A product as XLA's own kernels do it, which it times against the library's: those load rows that no access of 16 bytes fits as they load
+// others.
+work::Work aligned(const work::Work& work) {
+  const auto* gemm = std::get_if<work::Gemm>(&work.kind);
+  constexpr std::int64_t kAligned = 8;  // half-precision elements in one access of 16 bytes
+  if (gemm == nullptr || gemm->m <= 0 || gemm->alignment() >= kAligned) return work;
+  work::Work padded = work;
+  auto& to = std::get<work::Gemm>(padded.kind);
+  for (std::int64_t* size : {&to.n, &to.k, to.a_transposed ? &to.m : &to.k})
+    *size = (*size + kAligned - 1) / kAligned * kAligned;
+  refresh(padded);
+  return padded;
+}
+
+}  // namespace
+
 hardware::Cost rescale_row(const Model& m, const Row& row, const work::Work& becomes) {
   const work::Work& work = m.works[row.work];
+  if (is_generated(m, work)) return rescale_generated(m, row, becomes);
   const double times = times_run(m, row);
-  hardware::Cost cost = rescale(static_cast<double>(row.time) / times, work, becomes, m.device);
+  const bool compiled = is_compiled(m);
+  hardware::Cost cost = rescale(static_cast<double>(row.time) / times, compiled ? aligned(work) : work,
+                                compiled ? aligned(becomes) : becomes, m.device);
   cost.ns *= times;
   return cost;
 }
@@ -84,6 +107,31 @@ void join_main_stream(const Graph& g, Draft& draft, std::uint32_t main, const Ro
   for (const std::uint32_t t : kept) {
     if (g.lane[t] != main) draft.depend(t, next, 0, DependencyKind::kStreamWait);
   }
+}
+
+// What the host did in a library's call in front of each launch that goes.
+void remove_preparations(const Graph& g, Draft& draft, const Selection& gone) {
+  for (const std::uint32_t t : gone) {
+    if (!g.launch[t].valid()) continue;
+    const auto call = static_cast<std::uint32_t>(g.launch[t].index());
+    const std::uint32_t before = call - 1;
+    if (call == g.lanes[g.lane[call]].begin || g.kind[before] != TaskKind::kCpu || !g.op[call].valid()) continue;
+    if (g.op[before].value == g.op[call].value && !draft.removed(before)) draft.set(before, 0, graph::Origin::kScaled);
+  }
+}
+
+// An algorithm on several streams begins and ends by waiting for another stream; one kernel behind another does not.
+void close_gaps(const Model& m, Draft& draft, const std::vector<std::uint32_t>& kept) {
+  const Graph& g = m.graph;
+  const auto close = [&](std::uint32_t t) {
+    if (g.lane_lag[t] > m.latencies->kernel_gap) draft.set_lane_lag(t, m.latencies->kernel_gap);
+  };
+  for (const std::uint32_t t : kept) close(t);
+  const std::uint32_t last = *std::max_element(kept.begin(), kept.end());
+  const std::uint32_t end = g.lanes[g.lane[last]].end;
+  std::uint32_t next = last + 1;
+  while (next < end && draft.removed(next)) ++next;
+  if (next < end) close(next);
 }
 
 // Kernels of a row that take its new time. Another algorithm launches another number of them: those too many go, with their
@@ -124,6 +172,10 @@ std::vector<std::uint32_t> kept_tasks(const Model& m, Draft& draft, const Row& r
       if (std::find(kept.begin(), kept.end(), t) == kept.end()) gone.push_back(t);
     }
     draft.remove(gone, how);
+    if (how == Draft::kWithLaunch && is_compiled(m)) {
+      remove_preparations(m.graph, draft, gone);
+      close_gaps(m, draft, kept);
+    }
   }
   return kept;
 }
