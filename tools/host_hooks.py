@@ -10,6 +10,7 @@ from itertools import pairwise
 from statistics import median
 
 import numpy as np
+from host_changes import of_models
 from host_traces import FAST_LOOP_US
 from truth import ROOT, csv_rows, trace_events
 
@@ -153,20 +154,26 @@ def compressions(usual: float) -> dict[str, Figure]:
     return {"hook_op_us": (40 / usual, of, 0.0), "powersgd_matrix_us": (400 / usual, of, 0.0), "powersgd_vector_us": (40 / usual, of, 0.0)}
 
 
+# Rank 0 of a job of FSDP, one a model.
+FILLED = ("h200-ranks/resnet50.mps.fsdp.w2", "h200-jobs/gptB.inside.fsdp.w2", "h200-more-jobs/lmB.inside.fsdp.w4")
+
+
 def filled() -> Figure:
-    """Of a reduction's hook until its collective is called, the part in which its input is copied together: ranges of a traced step."""
-    trace = ROOT / "data" / "h200-ranks" / "resnet50.mps.fsdp.w2.r0.json.gz"
-    events = [e for e in trace_events(trace) if e.get("ph") == "X" and e.get("cat") in ("cpu_op", "user_annotation")]
-    shares = []
-    for hook in (e for e in events if e["name"].startswith("FSDP::post_backward_reduce")):
-        def until(name: str, hook: dict = hook) -> float | None:
-            ends = [e["ts"] + e["dur"] - hook["ts"] for e in events if e["name"] == name and e["tid"] == hook["tid"]
-                    and hook["ts"] <= e["ts"] <= hook["ts"] + hook["dur"]]
-            return ends[0] if ends else None
-        copied, called = until("fsdp::chunk_cat"), until("c10d::_reduce_scatter_base_")
-        if copied and called:
-            shares.append(copied / called)
-    return median(shares), f"{len(shares)} units of a traced step; 2 ranks", float(np.std(shares) / math.sqrt(len(shares)))
+    """Of a reduction's hook until its collective is called, the part in which its input is copied together: ranges of traced steps."""
+    shares: list[list[float]] = []
+    for trace in FILLED:
+        events = [e for e in trace_events(ROOT / "data" / f"{trace}.r0.json.gz") if e.get("ph") == "X" and e.get("cat") in ("cpu_op", "user_annotation")]
+        shares.append([])
+        for hook in (e for e in events if e["name"].startswith("FSDP::post_backward_reduce")):
+            def until(name: str, hook: dict = hook, events: list[dict] = events) -> float | None:
+                ends = [e["ts"] + e["dur"] - hook["ts"] for e in events if e["name"] == name and e["tid"] == hook["tid"]
+                        and hook["ts"] <= e["ts"] <= hook["ts"] + hook["dur"]]
+                return ends[0] if ends else None
+            copied, called = until("fsdp::chunk_cat"), until("c10d::_reduce_scatter_base_")
+            if copied and called:
+                shares[-1].append(copied / called)
+    value, of, spread = of_models([median(of_model) for of_model in shares])
+    return value, f"{sum(map(len, shares))} units of {of}", spread
 
 
 def sharded() -> dict[str, Figure]:

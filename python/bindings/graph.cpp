@@ -198,12 +198,13 @@ nb::dict unprofiled(const Graph& g, std::optional<Ns> measured, const LoadedTrac
     }
     return host::unprofiled(g, measured, prior);
   }();
-  const auto by_part = [](double forward, double backward, double optimizer, double gpu) {
+  const auto by_part = [](const std::array<double, host::kCpuPhases>& phase, double gpu, double loading) {
     nb::dict d;
-    d["forward"] = forward;
-    d["backward"] = backward;
-    d["optimizer"] = optimizer;
+    d["forward"] = phase[0];
+    d["backward"] = phase[1];
+    d["optimizer"] = phase[2];
     d["gpu"] = gpu;
+    d["loading"] = loading;
     return d;
   };
   nb::dict d;
@@ -212,15 +213,15 @@ nb::dict unprofiled(const Graph& g, std::optional<Ns> measured, const LoadedTrac
   d["high"] = u.high;
   d["calibrated"] = u.calibrated;
   d["origin"] = to_str(u.origin);
-  d["factors"] = by_part(u.factors.phase[0], u.factors.phase[1], u.factors.phase[2], u.factors.gpu);
+  d["factors"] = by_part(u.factors.phase, u.factors.gpu, u.factors.loading);
   d["profiler"] = nb::make_tuple(u.factors.profiler[0], u.factors.profiler[1], u.factors.profiler[2]);
-  d["sigma"] = by_part(u.sigma[0], u.sigma[1], u.sigma[2], u.sigma[3]);
+  d["sigma"] = by_part({u.sigma[0], u.sigma[1], u.sigma[2]}, u.sigma[host::kGpuPart], u.sigma[host::kLoadingPart]);
   return d;
 }
 
-Graph* apply_factors(const Graph& g, double forward, double backward, double optimizer, double gpu,
+Graph* apply_factors(const Graph& g, double forward, double backward, double optimizer, double gpu, double loading,
                      const std::array<double, host::kCpuPhases>& profiler) {
-  return new Graph(host::apply(g, {{forward, backward, optimizer}, gpu, profiler}, {}));
+  return new Graph(host::apply(g, {{forward, backward, optimizer}, gpu, loading, profiler}, {}));
 }
 
 }  // namespace
@@ -273,7 +274,7 @@ void bind_graph(nb::module_& m) {
           },
           nb::arg("ms"))
       .def("apply", apply_factors, nb::arg("forward"), nb::arg("backward"), nb::arg("optimizer"), nb::arg("gpu"),
-           nb::arg("profiler"), nb::call_guard<nb::gil_scoped_release>());
+           nb::arg("loading"), nb::arg("profiler"), nb::call_guard<nb::gil_scoped_release>());
   m.def("parse_graph", parse, nb::arg("text"));
 }
 

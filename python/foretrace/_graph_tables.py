@@ -155,7 +155,7 @@ class Unprofiled(Result, Band):
     high: int
     calibrated: bool  # on a measured step
     origin: str  # "prior", "measured step", "recorder"
-    factors: dict[str, float]  # of CPU time by phase, and of GPU time
+    factors: dict[str, float]  # of CPU time by phase, of GPU time and of loading data
     profiler: tuple[float, float, float]  # how slow the trace's CPU was by phase: recorded events come off at that speed
     sigma: dict[str, float]  # what stays free of the logarithm of each
     _of: Graph = field(repr=False, compare=False)

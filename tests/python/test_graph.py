@@ -311,7 +311,7 @@ def test_unprofiled_from_what_launches_cost(graph):
     u = graph.unprofiled()
     assert not u.calibrated and u.origin == "prior"
     assert u.low < u.step < u.high and u.step < graph.traced
-    assert set(u.factors) == set(u.sigma) == {"forward", "backward", "optimizer", "gpu"}
+    assert set(u.factors) == set(u.sigma) == {"forward", "backward", "optimizer", "gpu", "loading"}
     assert all(0 < f <= 1 for f in u.factors.values())
     assert u.graph.simulate().step == u.step and u.graph.trace is graph.trace
     assert u.graph is u.graph and u.graph.cost.sum() < graph.cost.sum()

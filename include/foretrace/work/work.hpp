@@ -230,6 +230,7 @@ struct Work {
   double strict_ns = 0;
   /// Of log time: how far the model that gave its cost may be off, where a change gave it one; 0 otherwise.
   double sigma = 0;
+  bool written = false;       ///< by whoever makes the change: no library has the kernel
   std::int64_t elements = 0;  ///< of the main tensor: what element-wise work and norms write, what reductions read
   Kind kind;                  ///< always the family's
 

@@ -107,7 +107,7 @@ Status apply_batchnorm(Model& m, Draft& draft, const Parameters& parameters) {
   std::size_t norms = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& r = rows[i];
-    const Work work = m.works[r.work];
+    Work work = m.works[r.work];
     if (work.family != Family::kBatchNorm || work.elements <= 0) continue;
     const bool backward = r.phase == Phase::kBackward;
     const std::vector<const Row*> fused = done_with_norm(m, rows, i);
@@ -121,6 +121,7 @@ Status apply_batchnorm(Model& m, Draft& draft, const Parameters& parameters) {
     const double time =
         (backward ? kKernelsBackward : kKernelsForward) * static_cast<double>(m.latencies->short_kernel) +
         (backward ? passes.backward : passes.forward) * bytes / m.device.streaming_gbs();
+    work.written = true;
     set_row(m, draft, r, std::min(time, static_cast<double>(r.time)), work, graph::Origin::kModelled);
     launch_from_python(m, draft, r, backward ? kTensorsBackward : kTensorsForward, kLaunches);
     ++norms;

@@ -35,6 +35,7 @@ Status apply_compress(Model& m, Draft& draft, const Parameters& parameters) {
                                 : work::cast_work(s.elements, work::Dtype::kFp16, work::Dtype::kFp32);
       const hardware::Cost cost = predict(work, m.device);
       if (!cost.known) return fail(ErrorCode::kDeclined, "what a conversion costs on this GPU is unknown");
+      work.written = true;
       const std::uint32_t row = m.works.add(work);
       const Place at = forward && s.computed ? place_behind(m.graph, s.forward)
                                              : place_before(m.graph, forward ? s.forward : s.backward);

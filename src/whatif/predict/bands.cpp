@@ -8,6 +8,7 @@
 
 #include "foretrace/whatif/model.hpp"
 #include "hardware/estimate.hpp"
+#include "hardware/spreads.hpp"
 #include "host/step_spread.hpp"
 #include "whatif/model/simulate_model.hpp"
 #include "whatif/predict/deviations.hpp"
@@ -116,7 +117,9 @@ class ErrorFamilies {
 
   void add_scaled_and_modelled_kernels() {
     const KernelSigmas kernels = kernel_sigmas(changed_);
-    const auto scaled = [&](std::size_t t) { return is_kernel(t) && g_.origin[t] == Origin::kScaled; };
+    const auto scaled = [&](std::size_t t) {
+      return is_kernel(t) && g_.origin[t] == Origin::kScaled && !is_written(changed_, t);
+    };
     if (matters(scaled)) {
       const double sigma = std::max(residuals_.sigma(kScaledFamily), kernels.scaled);
       deviations_.add(std::string(kScaledFamily), sigma, "measured kernels are scaled to their new sizes",
@@ -124,7 +127,8 @@ class ErrorFamilies {
     }
     for (std::size_t f = 0; f < kErrorFamilies.size(); ++f) {
       const auto modelled = [&](std::size_t t) {
-        return is_kernel(t) && g_.origin[t] > Origin::kScaled && error_family(family_of(changed_, t)) == f;
+        return is_kernel(t) && g_.origin[t] > Origin::kScaled && error_family(family_of(changed_, t)) == f &&
+               !is_written(changed_, t);
       };
       if (!matters(modelled)) continue;
       const double measured = residuals_.sigma(kErrorFamilies[f]);
@@ -136,6 +140,15 @@ class ErrorFamilies {
       deviations_.add(std::string(kErrorFamilies[f]), sigma, std::move(why),
                       [&](std::size_t t) { return modelled(t) ? sigma : 0.0; });
     }
+  }
+
+  // One author writes them all: they err together.
+  void add_written_kernels() {
+    const auto written = [&](std::size_t t) { return is_kernel(t) && is_written(changed_, t); };
+    if (!matters(written)) return;
+    const double sigma = hardware::spreads().unmeasured;
+    deviations_.add(std::string(kWrittenFamily), sigma, "kernels that have to be written may be slower or faster",
+                    [&](std::size_t t) { return written(t) ? sigma : 0.0; });
   }
 
   // On another GPU: one error in its bandwidth moves every kernel that stays the same, one in its products all of them.
@@ -254,6 +267,7 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
   families.add_gpu_clocks();
   families.add_communication();
   families.add_scaled_and_modelled_kernels();
+  families.add_written_kernels();
   families.add_moved_kernels();
   families.add_unexplained_waits();
   families.add_kinds_of_change();

@@ -14,6 +14,8 @@ namespace foretrace::whatif {
 
 /// Residuals of steps captured as a CUDA graph, of the whole step.
 inline constexpr std::string_view kLaunchFamily = "launches";
+/// Kernels that no library has and whoever makes the change writes.
+inline constexpr std::string_view kWrittenFamily = "written kernels";
 
 /// What a trace leaves open, whatever the models are worth: reports say it without being asked.
 inline constexpr std::string_view kRecordedStepsFamily = "recorded steps";

@@ -32,11 +32,16 @@ std::size_t error_family(work::Family family) {
   }
 }
 
+bool is_written(const Model& m, std::size_t task) {
+  const work::Work* work = m.works.of(task);
+  return work != nullptr && work->written && m.graph.origin[task] >= graph::Origin::kScaled;
+}
+
 KernelSigmas kernel_sigmas(const Model& m) {
   std::vector<double> modelled(m.works.size(), 0.0), scaled(m.works.size(), 0.0);
   for (std::size_t t = 0; t < m.graph.size(); ++t) {
     const std::uint32_t row = m.works.row_of(t);
-    if (row >= modelled.size() || m.graph.origin[t] < graph::Origin::kScaled) continue;
+    if (row >= modelled.size() || m.graph.origin[t] < graph::Origin::kScaled || m.works[row].written) continue;
     (m.graph.origin[t] == graph::Origin::kScaled ? scaled : modelled)[row] += static_cast<double>(m.graph.cost[t]);
   }
   const hardware::Device measured = hardware::measured_device(m.device);

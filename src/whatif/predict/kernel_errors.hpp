@@ -16,6 +16,9 @@ std::size_t error_family(work::Family family);
 
 work::Family family_of(const Model& model, std::size_t task);
 
+/// Whether a change replaced a library's kernel by one that has to be written for it.
+bool is_written(const Model& model, std::size_t task);
+
 /// What kernels add to a band by what the cost models say of each one, of log time. Kernels of the same work err alike, others on their
 /// own. What steps showed on average covers that where a step has many kernels; one that rests on few, or on kernels unlike any
 /// measured one, is less certain. On a GPU whose kernels nobody measured all modelled ones of a family err together, as they do when

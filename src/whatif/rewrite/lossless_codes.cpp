@@ -88,12 +88,13 @@ class Encoder {
 
   // An autograd function of one kernel does it, `factor` times as long on the GPU.
   void replace(const Row& r, double factor) {
-    scale(r, factor);
+    scale(r, factor, true);
     launch_from_python(m_, draft_, r, 1, 1);
   }
 
-  void scale(const Row& r, double factor) {
+  void scale(const Row& r, double factor, bool written = false) {
     Work w = m_.works[r.work];
+    w.written = written;
     w.bytes_read *= factor;
     w.bytes_written *= factor;
     set_row(m_, draft_, r, static_cast<double>(r.time) * factor, w, graph::Origin::kScaled);
@@ -118,6 +119,7 @@ class Encoder {
     Work w = work::elementwise_work(elements, 1, 1, work::Dtype::kFp32);
     w.bytes_read = read * static_cast<double>(elements);
     w.bytes_written = written * static_cast<double>(elements);
+    w.written = true;
     return w;
   }
 
