@@ -69,7 +69,8 @@ class Rows:
             mine = [r for r in self.of[folder] if (r["model"], r["tag"], r["case"], f"w{r['world']}") == (model, tag, case, world)
                     and channels_of(r) == channels]
             if mine:
-                return {name: mean(r[name] for r in mine) for name in ("median_ms", "p10_ms", "p90_ms")} | {"peak": max(r["peak_bytes"] for r in mine), "folder": folder}
+                step = {name: mean(r[name] for r in mine) for name in ("median_ms", "p10_ms", "p90_ms")}
+                return step | {"peak": max((r["peak_bytes"] for r in mine if r.get("peak_bytes")), default=None), "folder": folder}
         return None
 
     def cases(self, job: str) -> set[str]:
@@ -252,7 +253,7 @@ def judge_job(program: Path, folders: list[Path], folder: Path, job: str, traces
         to.rows.append(job_row(folder, job, f"{case} → {becomes}", whatif, row, prediction))
         again = whatif.startswith(RESCHEDULED)
         to.errors["other schedules" if again else "changes"].append(shown(f"  {called(whatif)}", prediction["ms"], row))
-        if not prediction.get("peak_bytes"):
+        if not prediction.get("peak_bytes") or not row["peak"]:
             continue
         peak = 100 * (prediction["peak_bytes"] / row["peak"] - 1)
         to.errors["memory of other schedules" if again else "memory of changes"].append(abs(peak))
