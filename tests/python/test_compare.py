@@ -25,7 +25,7 @@ def test_several_recordings_a_side_and_a_gate():
     files = [CLEAN / "recordings" / f"lstm_lm.base.0{i}.json.gz" for i in range(4)]
     c = foretrace.compare(files[:2], [foretrace.load(f) for f in files[2:]], gate=3)
     assert not c.beyond_noise and c.passed is True
-    assert c["noise_from"].startswith("what these 4 recordings")
+    assert c["noise_from"].startswith("the spread of these 4 recordings")
 
 
 def test_a_prediction_is_checked():

@@ -51,7 +51,7 @@ def test_optimize_for_several_workers(step):
     ({"workers": 8}, "network"),
     ({"workers": 8, "fabric": "25GbF"}, "25GbF"),
     ({"workers": 0}, "number of workers"),
-    ({"fabric": "25GbE"}, "between how many"),
+    ({"fabric": "25GbE"}, "how many workers"),
     ({"workers": 8, "fabric": "25GbE", "gpus_per_node": 3}, "3"),
     ({"evaluations": 0}, "budget"),
     ({"bucket_mb": [0.0]}, "size of buckets"),

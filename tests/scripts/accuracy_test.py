@@ -310,7 +310,7 @@ class PlanAccuracy(unittest.TestCase):
 
         self.assertEqual(names("tp2dp/ckpt"), ["checkpoint", "tp", "ddp"])
         self.assertEqual(names("ddp/bucket5"), ["bucket"])
-        self.assertEqual((names("ddp/eager"), names("pp4"), names("pp4/bs2")), ([], [], []))
+        self.assertEqual((names("ddp/eager"), names("pp4"), names("pp4/bs2")), ([], ["pp"], ["batch", "pp"]))
 
 
 class Schemes(unittest.TestCase):

@@ -18,7 +18,7 @@ Result<Trace> read(ByteSource& source, const std::string& path, const LoadOption
   Trace trace;
   trace.path = path;
   trace.format = "myprof";
-  EventRows rows(trace);  // keeps the columns of one length, finds lanes again
+  EventRows rows(trace);  // keeps the columns at the same length, reuses lanes
   const std::uint16_t kernel = rows.category("kernel", EventKind::kKernel);
   const auto line = [&](std::string_view text, std::uint64_t offset) {
     std::vector<std::string_view> words = split(text, ' ');
