@@ -35,7 +35,7 @@ QUIET = 0.05  # of the median: rows that vary less count by their median
 CHANGES = {"bs2": "batch:x=2", "bsh": "batch:x=0.5", "ckpt": "checkpoint", "accum2": "accumulate:n=2", "compile": "compile",
            "bucket5": "bucket:mb=5", "bucket100": "bucket:mb=100"}
 # What a recorded variant is changed into to become the job without it.
-UNDONE = {"eager": "flash-attention", "fp32": "amp:dtype=bf16", "cut": "stage-balance", "slow": "no-straggler"}
+UNDONE = {"eager": "flash-attention", "fp32": "amp:dtype=bf16", "cut": "stage-balance:layers=", "slow": "no-straggler"}
 SCHEDULES = {"pp": "1f1b", "gp": "gpipe"}
 USUAL_CHANNELS = "4"
 NETWORK_OF_CHANNELS = job_rows.NETWORKS["inside"]  # what tags such as `w2c4` were measured on
@@ -89,6 +89,9 @@ def changes_of(case: str, cases: set[str]) -> dict[str, str]:
     kind, *variants = case.split("/")
     if variants:
         undone = next((w for v, w in UNDONE.items() if variants[0].startswith(v)), None)
+        if undone and undone.endswith("layers="):  # "cut5-3" of two stages: as many on each
+            layers = [int(n) for n in re.findall(r"\d+", variants[0])]
+            undone += "|".join([str(sum(layers) // len(layers))] * len(layers))
         return {undone: kind} if undone and kind in cases else {}
     found = {w: f"{kind}/{c}" for c, w in CHANGES.items() if f"{kind}/{c}" in cases}
     if here := re.fullmatch(r"(pp|gp)(\d+)", kind):

@@ -63,6 +63,22 @@ TEST(JobChanges, StagesAreBalancedByWhatLimitsThem) {
   EXPECT_LT(to_ms(p.step), 0.9 * to_ms(recorded(job).today.figures.unprofiled));
 }
 
+// Whole layers move: a split that was named, the best one, and the one that is there.
+TEST(JobChanges, LayersMoveBetweenStages) {
+  const char* const job = "lmA.inside.pp4-cut5-3";
+  const Prediction best = ask(job, "stage-balance"), even = ask(job, "stage-balance:layers=4|4");
+  ASSERT_EQ(even.declined, "");
+  EXPECT_LE(best.step, even.step);
+  const Prediction reversed = ask(job, "stage-balance:layers=1|7");
+  ASSERT_EQ(reversed.declined, "");
+  EXPECT_GT(reversed.step, even.step);
+  EXPECT_THAT(ask(job, "stage-balance:layers=5|3").declined, HasSubstr("already"));
+  EXPECT_THAT(ask(job, "stage-balance:layers=5|4").declined, HasSubstr("8 layers on 2 stages"));
+  EXPECT_THAT(ask(job, "stage-balance:layers=3|3|2").declined, HasSubstr("8 layers on 2 stages"));
+  for (const char* wrong : {"stage-balance:layers=8|0", "stage-balance:layers=4.5|3.5", "stage-balance:layers=a|b"})
+    EXPECT_FALSE(whatif::parse_use(wrong)) << wrong;
+}
+
 TEST(JobChanges, OtherSpellingsAreTheSameChange) {
   EXPECT_EQ(whatif::parse_use("pp:balance")->text, "stage-balance");
   EXPECT_EQ(whatif::parse_use("fabric=10GbE,gpus_per_node=1")->text, "network:fabric=10GbE,gpus_per_node=1");

@@ -154,6 +154,23 @@ std::size_t PipelinePasses::like(bool backward, std::uint32_t micro_batch, std::
   return n < 3 ? recorded.front() : recorded[1 + (micro_batch - 1) % (n - 2)];
 }
 
+bool carries_a_message(const Meeting& m) { return m.awaited == Awaited::kPartner && m.members.size() == 2; }
+
+std::vector<std::vector<MessageEnd>> message_ends(const JobTies& ties) {
+  std::vector<std::vector<MessageEnd>> out(ties.numbers.size());
+  for (const Meeting& m : ties.meetings) {
+    if (!carries_a_message(m)) continue;
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      const std::uint32_t mine = ties.slot_of_rank[m.members[i].rank];
+      const std::uint32_t other = ties.slot_of_rank[m.members[1 - i].rank];
+      if (mine != kNone && other != kNone) {
+        out[mine].push_back({m.members[i].event, other, i == m.root, m.members[i].waits});
+      }
+    }
+  }
+  return out;
+}
+
 Result<PipelinePasses> find_passes(const Graph& g, const std::vector<std::uint32_t>& sends_and_receives) {
   return Reader(g, sends_and_receives).read();
 }

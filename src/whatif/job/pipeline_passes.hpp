@@ -31,6 +31,15 @@ struct PipelinePasses {
   [[nodiscard]] std::size_t like(bool backward, std::uint32_t micro_batch, std::uint32_t of) const;
 };
 
+/// A message that one rank of a job sends or receives.
+struct MessageEnd {
+  std::uint32_t event, partner;  ///< partner: the other rank's slot
+  bool sends, waits;
+};
+bool carries_a_message(const Meeting& meeting);
+/// By slot, in the order of the job's meetings.
+std::vector<std::vector<MessageEnd>> message_ends(const JobTies& ties);
+
 /// `sends_and_receives`: by event, those of this rank. Declined where the order is not that of one stage with plain passes.
 Result<PipelinePasses> find_passes(const graph::Graph& g, const std::vector<std::uint32_t>& sends_and_receives);
 

@@ -17,29 +17,6 @@ using simulate::ScheduleKind;
 
 constexpr std::string_view kNotPlain = "the recorded schedule is none of 1f1b and gpipe with one stage per rank";
 
-bool carries_a_message(const Meeting& m) { return m.awaited == Awaited::kPartner && m.members.size() == 2; }
-
-/// The message that a member sends or receives.
-struct End {
-  std::uint32_t event, partner;
-  bool sends, waits;
-};
-
-std::vector<std::vector<End>> ends_of(const JobTies& ties) {
-  std::vector<std::vector<End>> out(ties.numbers.size());
-  for (const Meeting& m : ties.meetings) {
-    if (!carries_a_message(m)) continue;
-    for (std::uint32_t i = 0; i < 2; ++i) {
-      const std::uint32_t mine = ties.slot_of_rank[m.members[i].rank];
-      const std::uint32_t other = ties.slot_of_rank[m.members[1 - i].rank];
-      if (mine != kNone && other != kNone) {
-        out[mine].push_back({m.members[i].event, other, i == m.root, m.members[i].waits});
-      }
-    }
-  }
-  return out;
-}
-
 /// Runs one rank's passes in another order.
 class Rewriter {
  public:
@@ -164,11 +141,11 @@ Result<Reschedule> Reschedule::make(const JobModels& job, std::uint32_t micro_ba
 }
 
 Status Reschedule::read_ranks(const JobModels& job) {
-  const std::vector<std::vector<End>> ends = ends_of(*job.ties);
+  const std::vector<std::vector<MessageEnd>> ends = message_ends(*job.ties);
   bool any = false, forward_first = true;
   for (std::uint32_t s = 0; s < job.ranks.size(); ++s) {
     std::vector<std::uint32_t> events;
-    for (const End& e : ends[s]) events.push_back(e.event);
+    for (const MessageEnd& e : ends[s]) events.push_back(e.event);
     if (events.empty()) return fail(ErrorCode::kDeclined, "the job is no pipeline: not all ranks send and receive");
     FORETRACE_TRY(PipelinePasses passes, find_passes(job.ranks[s]->graph, events));
     const bool same = !any || passes.micro_batches == before_.micro_batches;
@@ -187,14 +164,14 @@ Status Reschedule::read_ranks(const JobModels& job) {
 // Messages get the events of recorded kernels, one for each direction, so that the ranks know theirs.
 Status Reschedule::tie(const JobModels& job) {
   auto ties = std::make_shared<JobTies>(*job.ties);
-  const std::vector<std::vector<End>> ends = ends_of(*job.ties);
+  const std::vector<std::vector<MessageEnd>> ends = message_ends(*job.ties);
   std::erase_if(ties->meetings, carries_a_message);
   std::vector<std::vector<std::uint32_t>> free(ranks_.size());
   std::vector<std::set<std::uint32_t>> neighbours(ranks_.size());
   for (std::size_t s = 0; s < ranks_.size(); ++s) {
     for (const std::uint32_t t : ranks_[s].passes.messages) free[s].push_back(job.ranks[s]->graph.event[t].value);
     std::reverse(free[s].begin(), free[s].end());
-    for (const End& e : ends[s]) neighbours[s].insert(e.partner);
+    for (const MessageEnd& e : ends[s]) neighbours[s].insert(e.partner);
   }
   std::vector<std::uint32_t> rank_of(ranks_.size(), kNone);
   for (std::uint32_t r = 0; r < ties->slot_of_rank.size(); ++r) {
