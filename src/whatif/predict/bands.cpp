@@ -14,6 +14,7 @@
 #include "whatif/predict/kernel_errors.hpp"
 #include "whatif/predict/other_gpu.hpp"
 #include "whatif/predict/predictor.hpp"
+#include "whatif/rewrite/scaling.hpp"
 
 namespace foretrace::whatif {
 
@@ -160,6 +161,15 @@ class ErrorFamilies {
     }
   }
 
+  // Launches under another maker's driver, which matter as far as the GPU waits for them.
+  void add_driver() {
+    const double sigma = changed_.driver_sigma;
+    if (sigma <= 0) return;
+    const std::vector<bool> calls = launch_calls(g_);
+    deviations_.add("driver", sigma, fmt::format("launch calls are those of {}'s driver", changed_.device.name),
+                    [&](std::size_t t) { return calls[t] ? sigma : 0.0; });
+  }
+
   // Waits that nothing explains were kept as they were. Should they follow the change as the rest of the step does, the step would
   // come out further from today's, and never nearer.
   void add_unexplained_waits() {
@@ -255,6 +265,7 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
   families.add_communication();
   families.add_scaled_and_modelled_kernels();
   families.add_moved_kernels();
+  families.add_driver();
   families.add_unexplained_waits();
   families.add_kinds_of_change();
   families.add_trace();
