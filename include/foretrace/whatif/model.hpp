@@ -111,6 +111,7 @@ struct Model {
   double pass_samples = 1;  ///< in one forward pass, the same way; accumulation changes it too
   /// Of log time, by family: the uncertainty of kernel times moved to another GPU. 0 on the GPU of the trace.
   std::array<double, work::kFamilies> moved_sigma = {};
+  double driver_sigma = 0;  ///< of log time: launch calls under another maker's driver than the trace's
   std::optional<Interference> interference;  ///< set by what-ifs that add communication
   int replicas = 1;                          ///< of the model, each with a batch of its own, as set by them; and
   int workers = 1;                           ///< GPUs of all replicas together

@@ -203,6 +203,7 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
   if (!move.any()) return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork));
   move.note();
   note_precision(m, rows, to);
+  change_driver(m, draft, host::launches_under(m.device.vendor, to.vendor));
   m.device = to;
   m.latencies = &hardware::latencies_of(to);
   return {};

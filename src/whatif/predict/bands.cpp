@@ -15,6 +15,7 @@
 #include "whatif/predict/kernel_errors.hpp"
 #include "whatif/predict/other_gpu.hpp"
 #include "whatif/predict/predictor.hpp"
+#include "whatif/rewrite/scaling.hpp"
 
 namespace foretrace::whatif {
 
@@ -230,12 +231,23 @@ class ErrorFamilies {
 
   Band finish() {
     widen_to_learnt(deviations_, changed_, base_);
+    add_driver();
     widen_to_baseline(deviations_, g_, base_);
     widen_to_recorded_steps(deviations_, base_);
     return deviations_.finish();
   }
 
  private:
+  // Launches under another maker's driver, which matter as far as the GPU waits for them. What published steps were off by is the GPU's own
+  // time, so this comes on top.
+  void add_driver() {
+    const double sigma = changed_.driver_sigma;
+    if (sigma <= 0) return;
+    const std::vector<bool> calls = launch_calls(g_);
+    deviations_.add("driver", sigma, fmt::format("launch calls are those of {}'s driver", changed_.device.name),
+                    [&](std::size_t t) { return calls[t] ? sigma : 0.0; });
+  }
+
   [[nodiscard]] bool communicates(std::size_t t) const { return g_.kind[t] == graph::TaskKind::kCollective; }
   // Collectives that a what-if added are a family of their own.
   [[nodiscard]] bool is_kernel(std::size_t t) const {

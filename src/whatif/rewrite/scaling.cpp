@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "graph/call_roles.hpp"
 #include "hardware/cost.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/model/backward_end.hpp"
@@ -144,6 +145,29 @@ void scale_host(Model& m, Draft& draft, double factor) {
               factor);
   for (double& speed : m.base.speed) speed *= factor;
   for (Ns& launch : m.launches.cpu_per_launch) launch = std::llround(static_cast<double>(launch) * factor);
+}
+
+std::vector<bool> launch_calls(const graph::Graph& g) {
+  std::vector<bool> calls(g.size());
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (!g.launch[t].valid()) continue;
+    const auto call = static_cast<std::uint32_t>(g.launch[t].index());
+    calls[call] = g.kind[call] == TaskKind::kCall && !graph::is_graph_launch(g.task_name(call));
+  }
+  return calls;
+}
+
+void change_driver(Model& m, Draft& draft, const host::DriverChange& change) {
+  if (change.ratio == 1 && change.sigma == 0) return;
+  const std::vector<bool> calls = launch_calls(m.graph);
+  draft.scale(draft.select({.where = [&](std::uint32_t t) { return calls[t]; }}), change.ratio);
+  const double before = m.host.reference.launch_call_us;
+  host::change_driver(m.host, change.ratio);
+  const double more_us = m.host.reference.launch_call_us - before;
+  for (std::size_t p = 0; p < host::kCpuPhases; ++p) {
+    m.launches.cpu_per_launch[p] += m.cpu_time(more_us, static_cast<host::CpuPhase>(p));
+  }
+  m.driver_sigma = std::hypot(m.driver_sigma, change.sigma);
 }
 
 }  // namespace foretrace::whatif

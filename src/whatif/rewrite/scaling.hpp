@@ -1,9 +1,11 @@
 #pragma once
-// A step with another batch, and on a host of another speed.
+// A step with another batch, on a host of another speed, and under another driver.
 
 #include <string_view>
+#include <vector>
 
 #include "foretrace/whatif/whatif.hpp"
+#include "host/drivers.hpp"
 
 namespace foretrace::whatif {
 
@@ -21,5 +23,12 @@ void scale_collectives(Model& model, Draft& draft, double x, bool all = false);
 
 /// All CPU work takes `factor` times as long, and so does what later what-ifs add.
 void scale_host(Model& model, Draft& draft, double factor);
+
+/// Calls that give the GPU work take what they take under another maker's driver, and so do those that later what-ifs add. A captured
+/// graph keeps its call: what starting one costs there was not measured.
+void change_driver(Model& model, Draft& draft, const host::DriverChange& change);
+
+/// The calls of a graph that gave the GPU work, by task, without those that start a captured graph.
+std::vector<bool> launch_calls(const graph::Graph& graph);
 
 }  // namespace foretrace::whatif
