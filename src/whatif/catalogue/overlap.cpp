@@ -128,7 +128,7 @@ const Registered kRegistered(
           {.name = "chunks",
            .about = "parts of each collective and its product; 1: it is only started as early and waited for as late as "
                     "the data allows",
-           .default_value = "4",
+           .default_value = "2",
            .type = ParameterType::kNumber,
            .check = whole_number<kMostParts>}},
      .assumes = "products can be cut along their rows (tokens); part i is communicated while part i + 1 is computed; "
@@ -138,7 +138,7 @@ const Registered kRegistered(
      .not_modelled = "kernels that communicate themselves (symmetric memory, Flux)",
      .needs = {Need::kCommunication, Need::kShapes},
      .changes = Changes::kNetwork,
-     .code = "for part in x.chunk(4): works.append(dist.all_reduce(layer(part), async_op=True))",
+     .code = "for part in x.chunk(2): works.append(dist.all_reduce(layer(part), async_op=True))",
      .code_for = code_for,
      .effort = Effort::kWork,
      .stage = Stage::kRuntime,

@@ -12,6 +12,7 @@
 #include "whatif/job/nearest_network.hpp"
 #include "whatif/job/network_costs.hpp"
 #include "whatif/job/overlapping_kernels.hpp"
+#include "whatif/job/stream_units.hpp"
 #include "whatif/model/simulate_model.hpp"
 #include "whatif/rewrite/beside.hpp"
 #include "whatif/rewrite/collective_transfer.hpp"
@@ -22,12 +23,12 @@ namespace foretrace::whatif {
 namespace {
 
 // Rows are the tokens: of a batch of products too, where each has tokens of its own. A weight's gradient sums over them.
-work::Work part_of(const work::Work& whole, int parts) {
+work::Work part_of(const work::Work& whole, int parts, bool sums) {
   work::Work part = work::with_batch(whole, 1.0 / parts);
   auto* product = std::get_if<work::Gemm>(&part.kind);
   if (product == nullptr) return part;
   *product = std::get<work::Gemm>(whole.kind);
-  std::int64_t& rows = product->weight_grad ? product->k : product->m;
+  std::int64_t& rows = sums ? product->k : product->m;
   rows = std::max<std::int64_t>(1, (rows + parts - 1) / parts);
   work::refresh(part);
   return part;
@@ -126,7 +127,7 @@ class Overlapper {
     const auto [known, added] = pieces_.try_emplace(whole);
     if (added) {
       const Row& row = rows_[row_of_.at(whole)];
-      work::Work part = part_of(m_.works[whole], parts_);
+      work::Work part = part_of(m_.works[whole], parts_, gradients_.has(m_.works[whole]));
       const hardware::Cost cost = rescale_row(m_, row, part);
       double share = cost.known && row.time > 0 ? cost.ns / static_cast<double>(row.time) : 0;
       share = std::clamp(share, 1.0 / parts_, 1.0);
@@ -171,15 +172,29 @@ class Overlapper {
     draft_.set(piece.task, cost, piece.origin);
     draft_.set_work(piece.task, piece.work);
   }
-  // The others follow one another.
-  std::uint32_t add(const Piece& piece, Ns cost, Place& at) {
+  // All of the next one. What an operation on a slice takes the CPU, slice of the result included.
+  std::uint32_t add_all(const std::vector<Piece>& all, double share, Place& at) {
+    std::uint32_t first = kNone;
+    EventId op;
+    for (const Piece& piece : all) {
+      const bool another = first == kNone || g_.op[piece.task] != op;
+      op = g_.op[piece.task];
+      const double us = another ? m_.host.eager.op_us + 2 * m_.host.reference.view_us : 0;
+      const Ns cpu = m_.cpu_time(us, g_.phase[piece.task]);
+      const std::uint32_t task = insert(piece, slowed(piece.cost, piece.beside, share), cpu, at);
+      if (first == kNone) first = task;
+    }
+    return first;
+  }
+  // They follow one another.
+  std::uint32_t insert(const Piece& piece, Ns cost, Ns cpu, Place& at) {
     at = draft_.insert({.name = std::string(g_.task_name(piece.task)),
                         .cost = cost,
                         .phase = g_.phase[piece.task],
                         .layer = g_.layer[piece.task],
                         .kind = g_.kind[piece.task],
                         .after = at,
-                        .cpu_cost = m_.launch_time(g_.phase[piece.task]),
+                        .cpu_cost = cpu,
                         .work = piece.work,
                         .origin = piece.origin,
                         .op = g_.op[piece.task]});
@@ -230,71 +245,90 @@ class Overlapper {
   // product 1 ─▶ part 1 beside product 2 …
   void behind_each_part(const OverlapPlace& p, const Collective& c) {
     const std::vector<Piece> all = pieces(p, c.interference);
+    const Rest rest = rest_of(p, p.cut.back() + 1);
     const Ns alone = sum(all, &Piece::cost), part = c.part(shares_.share(g_.event[c.task]));
     const Ns sent = slowed_transfer(c, part, alone);
     for (const Piece& piece : all) keep(piece, piece.cost);
     Place at = place_behind(g_, p.cut.back());
     std::uint32_t last = kNone;
     for (int i = 1; i <= parts_; ++i) {
-      for (const Piece& piece : all) {
-        if (i > 1) add(piece, slowed(piece.cost, piece.beside, shared(alone, sent)), at);
-      }
+      if (i > 1) add_all(all, shared(alone, sent), at);
       const bool ends = i == parts_;
-      last = send(c, (i == 1 ? c.wait : 0) + (ends ? part : sent), ends, at.cpu);
+      last = send(c, (i == 1 ? c.wait : 0) + (ends ? slowed_transfer(c, part, rest.time) : sent), ends, at.cpu);
       begin(last, at.gpu);
     }
-    beside_the_rest(p, c, part);
+    slow(rest, p, c, part);
     hand_on(p, last, true);
   }
 
   // part 2 beside product 1 …
   void in_front_of_each_part(const OverlapPlace& p, const Collective& c) {
     const std::vector<Piece> all = pieces(p, c.interference);
+    const Rest rest = rest_of(p, p.complete + 1);
     const Ns alone = sum(all, &Piece::cost), part = c.part(shares_.share(g_.event[c.task]));
     const Ns sent = slowed_transfer(c, part, alone);
     auto cpu = static_cast<std::uint32_t>(g_.launch[c.task].index());
     Place at = place_behind(g_, p.cut.back());
     std::uint32_t last = kNone;
     for (int i = 1; i <= parts_; ++i) {
-      last = send(c, i == 1 ? c.wait + part : sent, i == 1, cpu);
+      last = send(c, i == 1 ? c.wait + slowed_transfer(c, part, rest.time) : sent, i == 1, cpu);
       if (i == 1) begin(last, p.complete);
       const double share = i < parts_ ? shared(alone, sent) : 0;
-      std::uint32_t first = kNone;
-      for (const Piece& piece : all) {
-        const Ns cost = slowed(piece.cost, piece.beside, share);
-        if (i == 1) keep(piece, cost);
-        const std::uint32_t task = i == 1 ? piece.task : add(piece, cost, at);
-        if (first == kNone) first = task;
+      if (i == 1) {
+        for (const Piece& piece : all) keep(piece, slowed(piece.cost, piece.beside, share));
       }
-      hold_until(draft_, *m_.latencies, last, first);
+      hold_until(draft_, *m_.latencies, last, i == 1 ? p.cut.front() : add_all(all, share, at));
     }
+    slow(rest, p, c, part);
     hand_on(p, last, false);
   }
 
   void moved(const OverlapPlace& p, const Collective& c) {
     auto cpu = static_cast<std::uint32_t>(g_.launch[c.task].index());
-    const Ns beside_it = beside_the_rest(p, c, c.transfer);
-    const std::uint32_t sent = send(c, c.wait + slowed_transfer(c, c.transfer, beside_it), true, cpu);
+    const Rest rest = rest_of(p, p.complete + 1);
+    const std::uint32_t sent = send(c, c.wait + slowed_transfer(c, c.transfer, rest.time), true, cpu);
     begin(sent, p.complete);
+    slow(rest, p, c, c.transfer);
     hand_on(p, sent, true);
   }
 
-  // What runs while the last part does: the tasks between what it sends and what reads the result. Returns their time.
-  Ns beside_the_rest(const OverlapPlace& p, const Collective& c, Ns transfer) {
-    const std::uint32_t first = (p.side == CutSide::kBefore ? p.cut.back() : p.complete) + 1;
+  /// What runs while the last part does: the tasks from `first` to what reads the result, and gradients of weights that are put there.
+  struct Rest {
     std::vector<std::uint32_t> tasks;
-    Ns time = 0;
-    for (std::uint32_t t = first; t < p.reader; ++t) {
-      if (t == c.task || (t > p.before && t < p.waiting)) continue;  // ran beside it already
-      tasks.push_back(t);
-      time += draft_.cost(t);
+    Ns time = 0;  ///< of all
+  };
+  [[nodiscard]] Rest rest_of(const OverlapPlace& p, std::uint32_t first) const {
+    Rest rest;
+    const auto is_late = [&](std::uint32_t t) { return std::binary_search(p.late.begin(), p.late.end(), t); };
+    const std::uint32_t end = p.side == CutSide::kBehind ? p.before + 1 : p.reader;
+    for (std::uint32_t t = first; t < end; ++t) {
+      const bool beside_it_already = t > p.before && t < p.waiting;
+      if (t == p.collective || beside_it_already || is_late(t)) continue;
+      rest.tasks.push_back(t);
+      rest.time += draft_.cost(t);
     }
-    for (const std::uint32_t t : tasks) {
+    for (const std::uint32_t t : p.late) rest.time += draft_.cost(t);
+    return rest;
+  }
+  void slow(const Rest& rest, const OverlapPlace& p, const Collective& c, Ns transfer) {
+    const double share = shared(rest.time, transfer);
+    const auto becomes = [&](std::uint32_t t) {
       const Ns alone = draft_.cost(t);
-      draft_.set(t, slowed(alone, beside(t, c.interference, alone, m_.works.of(t)), shared(time, transfer)),
-                 graph::Origin::kScaled);
+      return slowed(alone, beside(t, c.interference, alone, m_.works.of(t)), share);
+    };
+    for (const std::uint32_t t : rest.tasks) draft_.set(t, becomes(t), graph::Origin::kScaled);
+    Place at{static_cast<std::uint32_t>(g_.launch[c.task].index()), p.before};
+    std::uint32_t op = kNone;
+    for (const std::uint32_t t : p.late) {
+      const Ns cpu = op == g_.op[t].value ? 0 : m_.cpu_time(m_.host.eager.op_us, g_.phase[t]);
+      op = g_.op[t].value;
+      const std::uint32_t there =
+          insert({t, becomes(t), 0, m_.works.row_of(t), std::max(g_.origin[t], graph::Origin::kScaled)}, becomes(t), cpu, at);
+      for (std::uint32_t d = g_.dep_begin[t]; d < g_.dep_begin[t + 1]; ++d) {
+        if (g_.dep_kind[d] != DependencyKind::kShare) draft_.depend(there, g_.dep_to[d], g_.dep_lag[d], g_.dep_kind[d]);
+      }
     }
-    return time;
+    draft_.remove(p.late, Draft::kWithLaunch);
   }
 
   Model& m_;
@@ -302,6 +336,7 @@ class Overlapper {
   Draft& draft_;
   const int parts_;
   PartTransfers shares_;
+  const WeightGradients gradients_{m_.works};
   std::vector<Row> rows_;
   std::map<std::uint32_t, std::size_t> row_of_;                       // by work
   std::map<std::uint32_t, std::pair<double, std::uint32_t>> pieces_;  // by work: share of the whole, work of a part

@@ -111,9 +111,11 @@ class Finder {
   // Of each collective, the last task of the computing stream that it waits for, and the first that waits for it.
   void find_dependencies() {
     for (std::uint32_t t = 0; t < g_.size(); ++t) {
+      if (computes(t) && g_.kind[t] == TaskKind::kCollective) borders_.push_back(t);
       for (std::uint32_t d = g_.dep_begin[t]; d < g_.dep_begin[t + 1]; ++d) {
         const std::uint32_t to = g_.dep_to[d];
         if (computes(t) && g_.kind[to] == TaskKind::kCollective) {
+          borders_.push_back(t);
           const auto [at, added] = before_.emplace(to, t);
           if (!added) at->second = std::max(at->second, t);
         } else if (computes(to) && g_.kind[t] == TaskKind::kCollective) {
@@ -151,7 +153,10 @@ class Finder {
     const Tensor tensor{of->in_elements, of->out_elements};
     find_reader(p, tensor);
     if (parts_ > 1) find_cut(p, tensor);
-    if (p.side == CutSide::kNone && p.complete == p.before && p.reader == p.waiting) return leave(Stays::kNoProduct);
+    find_late(p, tensor);
+    if (p.side == CutSide::kNone && p.late.empty() && p.complete == p.before && p.reader == p.waiting) {
+      return leave(Stays::kNoProduct);
+    }
     found.push_back(std::move(p));
   }
 
@@ -182,6 +187,32 @@ class Finder {
     p.side = ahead ? CutSide::kBefore : CutSide::kBehind;
     p.cut = ahead ? std::move(before) : std::move(behind);
   }
+
+  // Gradients of weights that are computed in front of what the collective sends, although it does not need them, back to the collective
+  // before it; and what is done to them.
+  void find_late(OverlapPlace& p, const Tensor& tensor) const {
+    const std::uint32_t sent = p.side == CutSide::kBefore ? p.cut.back() : p.complete;
+    const auto last = std::lower_bound(borders_.begin(), borders_.end(), sent);
+    const std::uint32_t border = last == borders_.begin() ? lane_.begin : *(last - 1) + 1;
+    std::vector<std::size_t> late;
+    std::set<std::int64_t> sizes;
+    const std::size_t end = units_.of(p.before) + 1;
+    for (std::size_t u = units_.of(border); u < end; ++u) {
+      const StreamUnit& unit = units_[u];
+      if (unit.collective || unit.first < border || is_cut(p, unit.first)) continue;
+      const bool gradient = unit.weight_gradient && unit.last < sent && unit.result() != tensor.in;
+      const bool of_one = unit.product == nullptr && unit.by_rows() && !unit.reads_size(tensor.in) &&
+                          std::any_of(sizes.begin(), sizes.end(), [&](std::int64_t n) { return unit.reads_size(n); });
+      if (!gradient && !of_one) continue;
+      late.push_back(u);
+      if (gradient) sizes.insert(unit.result());
+    }
+    p.late = tasks_of(std::move(late));
+  }
+  [[nodiscard]] static bool is_cut(const OverlapPlace& p, std::uint32_t task) {
+    return std::binary_search(p.cut.begin(), p.cut.end(), task);
+  }
+
   [[nodiscard]] Ns time_of(const std::vector<std::uint32_t>& tasks) const {
     Ns sum = 0;
     for (const std::uint32_t t : tasks) sum += g_.cost[t];
@@ -207,7 +238,7 @@ class Finder {
     for (std::size_t u = units_.of(p.before) + 1; u-- > 0;) {
       const StreamUnit& unit = units_[u];
       if (unit.collective || !unit.known) return {};
-      if (unit.result() == elements && !unit.product->weight_grad) {
+      if (unit.result() == elements && !unit.weight_gradient) {
         if (unit.product->m < parts_) return {};
         cut.push_back(u);
         return tasks_of(std::move(cut));
@@ -230,11 +261,11 @@ class Finder {
       const bool reads = std::any_of(sizes.begin(), sizes.end(), [&](std::int64_t n) { return unit.reads_size(n); });
       if (!reads) continue;
       if (unit.product == nullptr && !unit.by_rows()) break;
-      if (unit.product != nullptr && (unit.product->weight_grad ? unit.product->k : unit.product->m) < parts_) break;
+      if (unit.product != nullptr && (unit.weight_gradient ? unit.product->k : unit.product->m) < parts_) break;
       cut.push_back(u);
       if (unit.product == nullptr) continue;
       if (unit.reads_size(elements)) products = cut.size();
-      if (!unit.product->weight_grad) sizes.insert(unit.result());
+      if (!unit.weight_gradient) sizes.insert(unit.result());
     }
     cut.resize(products);
     return tasks_of(std::move(cut));
@@ -291,6 +322,7 @@ class Finder {
   graph::GraphLane lane_;
   std::map<std::string, ranks::ProcessGroup, std::less<>> groups_;
   std::map<std::uint32_t, std::uint32_t> before_, waiting_;
+  std::vector<std::uint32_t> borders_;  // tasks that are, or are waited for by, a collective; ascending
   std::set<std::string> other_;
   std::array<std::size_t, kStays> left_{};
   std::size_t named_ = 0;

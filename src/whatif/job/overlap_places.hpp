@@ -7,7 +7,7 @@
 //
 // All-reduces and reduce-scatters are cut together with the product in front of them, all-gathers with those behind them, all-to-alls with the side
 // that takes longer. What lies between a product and its collective (casts, sums, copies into another order) goes along its rows too and
-// is cut with it. Which operations work on the tensor of a collective follows from its size.
+// is cut with it. Gradients of weights are computed while the gradient of the input is communicated. Which operations work on the tensor of a collective follows from its size.
 
 #include <cstdint>
 #include <string>
@@ -36,6 +36,7 @@ struct OverlapPlace {
   std::uint32_t collective = kNone;
   CutSide side = CutSide::kNone;
   std::vector<std::uint32_t> cut;    ///< tasks that are cut with it, in their order
+  std::vector<std::uint32_t> late;   ///< gradients of weights in front of it that it does not need
   std::uint32_t before = kNone;      ///< the last task in front of it; kNone: there is none
   std::uint32_t complete = kNone;    ///< behind this one, what it sends is there: `before`, or an earlier one
   std::uint32_t waiting = kNone;     ///< the first one that waits for it as recorded

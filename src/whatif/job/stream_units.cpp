@@ -23,6 +23,29 @@ void read_inputs(const Model& m, EventId op, StreamUnit& unit) {
 
 }  // namespace
 
+WeightGradients::Sizes WeightGradients::sizes_of(const work::Gemm& g) {
+  Sizes sizes{g.batch, g.m, g.n, g.k};
+  std::sort(sizes.begin() + 1, sizes.end());
+  return sizes;
+}
+
+WeightGradients::WeightGradients(const work::Works& works) {
+  for (const work::Work& w : works.rows) {
+    const auto* g = std::get_if<work::Gemm>(&w.kind);
+    if (g != nullptr && g->batch > 1 && !w.backward) rows_.try_emplace(sizes_of(*g), g->m);
+  }
+}
+
+// The gradient of a batch of weights sums over what are the rows of the forward product of these sizes, where only one size is as large.
+bool WeightGradients::has(const work::Work& w) const {
+  const auto* g = std::get_if<work::Gemm>(&w.kind);
+  if (g == nullptr) return false;
+  if (g->weight_grad || !w.backward || g->batch <= 1) return g->weight_grad;
+  const Sizes sizes = sizes_of(*g);
+  const auto forward = rows_.find(sizes);
+  return forward != rows_.end() && forward->second == g->k && std::count(sizes.begin() + 1, sizes.end(), g->k) == 1;
+}
+
 bool StreamUnit::reads_size(std::int64_t elements) const {
   if (elements <= 0) return false;
   return left() == elements || right() == elements || std::find(reads.begin(), reads.end(), elements) != reads.end();
@@ -55,6 +78,7 @@ bool StreamUnit::without(std::int64_t elements) const {
 StreamUnits::StreamUnits(const Model& m) : lane_(main_stream(m.graph)) {
   const Graph& g = m.graph;
   const graph::GraphLane& lane = g.lanes[lane_];
+  const WeightGradients gradients(m.works);
   EventId op;
   for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
     const bool collective = g.kind[t] == TaskKind::kCollective;
@@ -68,7 +92,9 @@ StreamUnits::StreamUnits(const Model& m) : lane_(main_stream(m.graph)) {
     StreamUnit& unit = units_.back();
     unit.last = t;
     if (unit.work == nullptr) unit.work = m.works.of(t);
-    if (unit.work != nullptr) unit.product = std::get_if<work::Gemm>(&unit.work->kind);
+    if (unit.work == nullptr) continue;
+    unit.product = std::get_if<work::Gemm>(&unit.work->kind);
+    unit.weight_gradient = gradients.has(*unit.work);
   }
 }
 

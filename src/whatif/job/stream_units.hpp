@@ -2,12 +2,26 @@
 // The operations of the stream that computes, one behind the other, with the sizes of the tensors they read. A size says whether an operation works
 // on the tensor of a collective: the trace names no tensors.
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "foretrace/whatif/model.hpp"
 
 namespace foretrace::whatif {
+
+/// Which products sum over the rows of the samples: gradients of weights, those of experts included.
+class WeightGradients {
+ public:
+  explicit WeightGradients(const work::Works& works);
+  [[nodiscard]] bool has(const work::Work& work) const;
+
+ private:
+  using Sizes = std::array<std::int64_t, 4>;  // batch, then the others in order
+  static Sizes sizes_of(const work::Gemm& product);
+  std::map<Sizes, std::int64_t> rows_;  // of the forward pass's batches of products
+};
 
 /// Neighbouring GPU tasks of one operation.
 struct StreamUnit {
@@ -17,6 +31,7 @@ struct StreamUnit {
   std::vector<std::int64_t> reads;          ///< elements of each tensor of two or more dimensions, of a list of them all together
   const work::Work* work = nullptr;         ///< null: nothing describes it
   const work::Gemm* product = nullptr;      ///< null: it is none
+  bool weight_gradient = false;             ///< a product that sums over rows
 
   [[nodiscard]] bool reads_size(std::int64_t elements) const;
   /// Elements of a product's factors and of its result; 0: it is none.
