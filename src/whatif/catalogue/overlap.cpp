@@ -99,9 +99,10 @@ std::string code_for(const Parameters& p, bool /*training*/) {
   std::string_view call = "all_reduce";
   switch (ranks::kind_of(p.text("collective"))) {
     case CollectiveKind::kAllGather:
-      return fmt::format("for part in x.chunk({0}): work = dist.all_gather_into_tensor(out, part, async_op=True)  # then "
-                         "layer(out) of the part before",
-                         parts_of(p));
+      return fmt::format(
+          "for part in x.chunk({0}): work = dist.all_gather_into_tensor(out, part, async_op=True)  # then "
+          "layer(out) of the part before",
+          parts_of(p));
     case CollectiveKind::kReduceScatter:
       call = "reduce_scatter_tensor(out, ";
       break;
@@ -123,11 +124,12 @@ const Registered kRegistered(
            .required = true,
            .check = check_collective},
           {.name = "group",
-           .about = "only those of this process group: its name or its description, as `foretrace ranks` prints them",
+           .about = "only those of this process group: its name, its description, or the dimension of a device mesh",
            .default_value = ""},
           {.name = "chunks",
-           .about = "parts of each collective and its product; 1: it is only started as early and waited for as late as "
-                    "the data allows",
+           .about =
+               "parts of each collective and its product; 1: it is only started as early and waited for as late as "
+               "the data allows",
            .default_value = "2",
            .type = ParameterType::kNumber,
            .check = whole_number<kMostParts>}},

@@ -43,8 +43,7 @@ class PartTransfers {
       if (m.graph.kind[t] == TaskKind::kCollective && m.graph.event[t].valid())
         recorded[m.graph.event[t].value] = static_cast<double>(m.graph.cost[t]);
     }
-    const Result<PlacedNetwork> network =
-        PlacedNetwork::make(nearest_network(*m.trace, recorded, m.device), m.device);
+    const Result<PlacedNetwork> network = PlacedNetwork::make(nearest_network(*m.trace, recorded, m.device), m.device);
     if (!network) return;
     const auto groups = ranks::process_groups(*m.trace);
     for (const ranks::Operation& whole : ranks::operations_of(*m.trace, m.trace->distributed.rank)) {
@@ -68,8 +67,8 @@ class PartTransfers {
 /// A part of a task.
 struct Piece {
   std::uint32_t task;
-  Ns cost;         ///< alone
-  Ns beside;       ///< while a part of the collective runs
+  Ns cost;    ///< alone
+  Ns beside;  ///< while a part of the collective runs
   std::uint32_t work;
   graph::Origin origin;
 };
@@ -150,7 +149,7 @@ class Overlapper {
     for (const std::uint32_t t : p.cut) out.push_back(piece(t, i));
     return out;
   }
-  static Ns sum(const std::vector<Piece>& pieces, Ns Piece::*time) {
+  static Ns sum(const std::vector<Piece>& pieces, Ns Piece::* time) {
     Ns all = 0;
     for (const Piece& piece : pieces) all += piece.*time;
     return all;
@@ -164,7 +163,8 @@ class Overlapper {
     return alone + static_cast<Ns>(static_cast<double>(beside - alone) * share);
   }
   static Ns slowed_transfer(const Collective& c, Ns part, Ns kernels) {
-    return static_cast<Ns>(static_cast<double>(part) * (1 + shared(part, kernels) * (1 / (1 - c.interference.collective) - 1)));
+    return static_cast<Ns>(static_cast<double>(part) *
+                           (1 + shared(part, kernels) * (1 / (1 - c.interference.collective) - 1)));
   }
 
   // The first part of a product stays in its place.
@@ -322,8 +322,8 @@ class Overlapper {
     for (const std::uint32_t t : p.late) {
       const Ns cpu = op == g_.op[t].value ? 0 : m_.cpu_time(m_.host.eager.op_us, g_.phase[t]);
       op = g_.op[t].value;
-      const std::uint32_t there =
-          insert({t, becomes(t), 0, m_.works.row_of(t), std::max(g_.origin[t], graph::Origin::kScaled)}, becomes(t), cpu, at);
+      const std::uint32_t there = insert(
+          {t, becomes(t), 0, m_.works.row_of(t), std::max(g_.origin[t], graph::Origin::kScaled)}, becomes(t), cpu, at);
       for (std::uint32_t d = g_.dep_begin[t]; d < g_.dep_begin[t + 1]; ++d) {
         if (g_.dep_kind[d] != DependencyKind::kShare) draft_.depend(there, g_.dep_to[d], g_.dep_lag[d], g_.dep_kind[d]);
       }
@@ -342,7 +342,8 @@ class Overlapper {
   std::map<std::uint32_t, std::pair<double, std::uint32_t>> pieces_;  // by work: share of the whole, work of a part
   std::optional<CollectiveTransfers> transfers_;                      // of one rank's trace, whose collectives wait
   const std::uint32_t main_ = main_stream(g_);
-  std::uint32_t lane_ = kNone, on_lane_ = kNone;    // where collectives of the computing stream go, and the last one there
+  std::uint32_t lane_ = kNone,
+                on_lane_ = kNone;  // where collectives of the computing stream go, and the last one there
   std::map<std::uint32_t, std::uint32_t> last_of_;  // by collective: its last part
 };
 

@@ -100,7 +100,9 @@ class Finder {
     const std::string group = of == nullptr ? std::string() : std::string(ranks::text_of(*m_.trace, of->group));
     const auto listed = groups_.find(group);
     const std::string description = listed == groups_.end() ? std::string() : listed->second.description;
-    if (kind == which_.kind && (which_.group.empty() || which_.group == group || which_.group == description)) return true;
+    const bool of_group = which_.group.empty() || which_.group == group || which_.group == description ||
+                          "mesh_" + which_.group == description;  // a dimension of a device mesh
+    if (kind == which_.kind && of_group) return true;
     const std::string& shown = description.empty() ? group : description;
     other_.insert(fmt::format("{}s{}{}", ranks::to_string(kind), shown.empty() ? "" : " of ", shown));
     return false;
@@ -134,7 +136,10 @@ class Finder {
       return p;
     }
     if (const auto at = before_.find(c); at != before_.end()) p.before = at->second;
-    if (const auto at = waiting_.find(c); at != waiting_.end()) p.waiting = at->second;
+    // What waits for a later one of its stream waits for it.
+    for (std::uint32_t later = c; later < g_.lanes[g_.lane[c]].end && p.waiting == kNone; ++later) {
+      if (const auto at = waiting_.find(later); at != waiting_.end()) p.waiting = at->second;
+    }
     return p;
   }
 
@@ -144,8 +149,8 @@ class Finder {
     // What a hand-over between streams takes, no overlap hides.
     const Ns least = m_.latencies->collective_start + m_.latencies->stream_hand_over;
     if (!moves_samples(m_, c)) return leave(Stays::kGradients);
-    if (exposed <= least) return leave(Stays::kHidden);
     if (is_part(c)) return leave(Stays::kRecordedParts);
+    if (exposed <= least) return leave(Stays::kHidden);
     if (of == nullptr || of->in_elements <= 0 || of->out_elements <= 0 || p.before == kNone || p.waiting == kNone ||
         !g_.launch[c].valid()) {
       return leave(Stays::kUnknown);
@@ -201,9 +206,12 @@ class Finder {
       const StreamUnit& unit = units_[u];
       if (unit.collective || unit.first < border || is_cut(p, unit.first)) continue;
       const bool gradient = unit.weight_gradient && unit.last < sent && unit.result() != tensor.in;
-      const bool of_one = unit.product == nullptr && unit.by_rows() && !unit.reads_size(tensor.in) &&
-                          std::any_of(sizes.begin(), sizes.end(), [&](std::int64_t n) { return unit.reads_size(n); });
-      if (!gradient && !of_one) continue;
+      // A product reads the weight, which has the same size; the cast of a gradient reads the gradient.
+      const bool reads = unit.product == nullptr && std::any_of(sizes.begin(), sizes.end(), [&](std::int64_t n) {
+                           return n != tensor.in && unit.reads_size(n);
+                         });
+      if (reads && !unit.by_rows()) return;  // something is done with one already
+      if (!gradient && !(reads && unit.work->backward)) continue;
       late.push_back(u);
       if (gradient) sizes.insert(unit.result());
     }

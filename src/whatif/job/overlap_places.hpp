@@ -35,12 +35,12 @@ enum class CutSide : std::uint8_t {
 struct OverlapPlace {
   std::uint32_t collective = kNone;
   CutSide side = CutSide::kNone;
-  std::vector<std::uint32_t> cut;    ///< tasks that are cut with it, in their order
-  std::vector<std::uint32_t> late;   ///< gradients of weights in front of it that it does not need
-  std::uint32_t before = kNone;      ///< the last task in front of it; kNone: there is none
-  std::uint32_t complete = kNone;    ///< behind this one, what it sends is there: `before`, or an earlier one
-  std::uint32_t waiting = kNone;     ///< the first one that waits for it as recorded
-  std::uint32_t reader = kNone;      ///< the first one that may read what it gives: `waiting`, or a later one
+  std::vector<std::uint32_t> cut;   ///< tasks that are cut with it, in their order
+  std::vector<std::uint32_t> late;  ///< gradients of weights in front of it that it does not need
+  std::uint32_t before = kNone;     ///< the last task in front of it; kNone: there is none
+  std::uint32_t complete = kNone;   ///< behind this one, what it sends is there: `before`, or an earlier one
+  std::uint32_t waiting = kNone;    ///< the first one that waits for it as recorded
+  std::uint32_t reader = kNone;     ///< the first one that may read what it gives: `waiting`, or a later one
 };
 
 /// Those of a step, in their order. Declined with the reason where there is none. `parts`: 1: nothing is cut.

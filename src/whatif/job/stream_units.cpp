@@ -70,9 +70,8 @@ bool StreamUnit::without(std::int64_t elements) const {
   if (work != nullptr && work->of_parameters) return true;
   if (result() == elements) return false;
   // A view of a part has a size that divides the whole; of what holds it, the other way round.
-  return std::none_of(reads.begin(), reads.end(), [&](std::int64_t n) {
-    return n > 0 && (elements % n == 0 || n % elements == 0);
-  });
+  return std::none_of(reads.begin(), reads.end(),
+                      [&](std::int64_t n) { return n > 0 && (elements % n == 0 || n % elements == 0); });
 }
 
 StreamUnits::StreamUnits(const Model& m) : lane_(main_stream(m.graph)) {

@@ -25,13 +25,14 @@ class WeightGradients {
 
 /// Neighbouring GPU tasks of one operation.
 struct StreamUnit {
-  std::uint32_t first = 0, last = 0;        ///< tasks
+  std::uint32_t first = 0, last = 0;  ///< tasks
   bool collective = false;
-  bool known = false;                       ///< the trace shows what it reads
-  std::vector<std::int64_t> reads;          ///< elements of each tensor of two or more dimensions, of a list of them all together
-  const work::Work* work = nullptr;         ///< null: nothing describes it
-  const work::Gemm* product = nullptr;      ///< null: it is none
-  bool weight_gradient = false;             ///< a product that sums over rows
+  bool known = false;  ///< the trace shows what it reads
+  std::vector<std::int64_t>
+      reads;  ///< elements of each tensor of two or more dimensions, of a list of them all together
+  const work::Work* work = nullptr;     ///< null: nothing describes it
+  const work::Gemm* product = nullptr;  ///< null: it is none
+  bool weight_gradient = false;         ///< a product that sums over rows
 
   [[nodiscard]] bool reads_size(std::int64_t elements) const;
   /// Elements of a product's factors and of its result; 0: it is none.
