@@ -197,7 +197,7 @@ TEST(JobOverlap, CollectivesAreNamedByKindAndGroup) {
   EXPECT_THAT(ask(m, "overlap:collective=all_reduce,group=dp").then.declined, HasSubstr("no all-reduces of dp"));
   const Ns all = ask(m, "overlap:collective=all_reduce").then.step;
   for (const char* const group : {"default_pg", "mesh_tp", "tp"}) {
-    EXPECT_EQ(ask(m, std::string("overlap:collective=all-reduce,group=") + group).then.step, all) << group;
+    EXPECT_EQ(ask(m, std::string("overlap:collective=all_reduce,group=") + group).then.step, all) << group;
   }
   const auto wrong = whatif::parse_use("overlap:collective=broadcast");
   ASSERT_FALSE(wrong);

@@ -17,17 +17,6 @@ using ranks::CollectiveKind;
 
 constexpr int kMostParts = 64;  // beyond, parts are smaller than anything a library is asked for
 
-bool can_overlap(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kAllGather ||
-         kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllToAll;
-}
-
-Status check_collective(const std::string& name) {
-  if (can_overlap(ranks::kind_of(name))) return {};
-  return fail(ErrorCode::kUsage, fmt::format("'{}' is no collective that overlap knows", name),
-              "one of: all_reduce, all_gather, reduce_scatter, all_to_all");
-}
-
 NamedCollectives which(const Parameters& p) { return {ranks::kind_of(p.text("collective")), p.text("group")}; }
 int parts_of(const Parameters& p) { return static_cast<int>(p.number("chunks")); }
 
@@ -120,9 +109,9 @@ const Registered kRegistered(
      .about = "a collective between products runs beside them: both are cut into chunks",
      .parameters =
          {{.name = "collective",
-           .about = "all_reduce, all_gather, reduce_scatter or all_to_all",
-           .required = true,
-           .check = check_collective},
+           .about = "the kind of collective",
+           .choices = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"},
+           .required = true},
           {.name = "group",
            .about = "only those of this process group: its name, its description, or the dimension of a device mesh",
            .default_value = ""},
