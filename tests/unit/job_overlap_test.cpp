@@ -204,6 +204,16 @@ TEST(JobOverlap, CollectivesAreNamedByKindAndGroup) {
   EXPECT_THAT(wrong.error().hint, HasSubstr("all_to_all"));
 }
 
+// Some records name the number of elements only.
+TEST(JobOverlap, AProductOfTheSameSizeShowsWhatACollectiveCarries) {
+  SerialJob m = tensor_parallel();
+  const Ns step = ask(m, "overlap:collective=all_reduce").then.step;
+  m.shapes = false;
+  EXPECT_EQ(ask(m, "overlap:collective=all_reduce").then.step, step);
+  EXPECT_THAT(ask(m, "overlap:collective=all_reduce,chunks=1").then.declined,
+              HasSubstr("do not show the size and shape"));
+}
+
 // Parts meet parts: one rank alone can cut nothing.
 TEST(JobOverlap, OneRankOfAJobCutsNothing) {
   const ranks::Job job = tensor_parallel().job();

@@ -25,6 +25,7 @@ class SerialJob {
   Ns transfer = kNsPerMs;          ///< of each collective
   std::vector<Ns> later = {0, 0};  ///< by rank: what its products take more
   std::string group = "default_pg";
+  bool shapes = true;     ///< false: records of collectives have no shape of the tensor
   bool reversed = false;  ///< the files in another order
 
   void product(int m, int n, int k, Ns takes) {
@@ -107,9 +108,9 @@ class SerialJob {
                                    R"("dtype":"BFloat16","Process Group Name":"{}","Process Group Ranks":"[0, 1]")",
                                    act.kernel, act.elements, act.elements, job.group)
                      : std::string();
-      m.event(
-          "cpu_op", act.op, 1, 1, {cpu, cpu + 9'000},
-          fmt::format(R"("Input Dims":{},"Input type":["c10::BFloat16","c10::BFloat16","Scalar"]{})", act.dims, info));
+      const std::string shapes =
+          fmt::format(R"("Input Dims":{},"Input type":["c10::BFloat16","c10::BFloat16","Scalar"])", act.dims);
+      m.event("cpu_op", act.op, 1, 1, {cpu, cpu + 9'000}, collective && !job.shapes ? info.substr(1) : shapes + info);
       m.call("cudaLaunchKernel", {call, call + 5'000}, ++id);
       const Ns more = act.op == "aten::mm" ? job.later[rank] : 0,
                most = act.op == "aten::mm" ? std::max(job.later[0], job.later[1]) : 0;

@@ -123,7 +123,9 @@ const Registered kRegistered(
            .type = ParameterType::kNumber,
            .check = whole_number<kMostParts>}},
      .assumes = "products can be cut along their rows (tokens); part i is communicated while part i + 1 is computed; "
-                "kernels beside a collective lose the SMs that it occupies",
+                "kernels beside a collective lose the SMs that it occupies; parts of a collective scale as on the "
+                "built-in network "
+                "nearest to the recorded transfers",
      .source = "asynchronous tensor parallel (PyTorch, torchtitan); Megatron-LM's tp-comm-overlap; Domino (arXiv "
                "2409.15241)",
      .not_modelled = "kernels that communicate themselves (symmetric memory, Flux)",

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "hardware/figures.hpp"
 #include "hardware/shared_memory.hpp"
@@ -37,11 +39,13 @@ work::Work part_of(const work::Work& whole, int parts, bool sums) {
 /// The time of a part of a collective over that of the whole: by the network whose times are nearest to the recorded ones.
 class PartTransfers {
  public:
-  PartTransfers(const Model& m, int parts) : parts_(parts) {
+  /// `waiting`: of one rank's trace, whose collectives wait for other ranks.
+  PartTransfers(const Model& m, int parts, const std::optional<CollectiveTransfers>& waiting) : parts_(parts) {
     TransferTimes recorded;
     for (std::uint32_t t = 0; t < m.graph.size(); ++t) {
-      if (m.graph.kind[t] == TaskKind::kCollective && m.graph.event[t].valid())
-        recorded[m.graph.event[t].value] = static_cast<double>(m.graph.cost[t]);
+      if (m.graph.kind[t] != TaskKind::kCollective || !m.graph.event[t].valid()) continue;
+      const std::optional<Ns> transfer = waiting ? waiting->of(m.graph, t) : std::nullopt;
+      recorded[m.graph.event[t].value] = static_cast<double>(transfer.value_or(m.graph.cost[t]));
     }
     const Result<PlacedNetwork> network = PlacedNetwork::make(nearest_network(*m.trace, recorded, m.device), m.device);
     if (!network) return;
@@ -75,10 +79,10 @@ struct Piece {
 
 class Overlapper {
  public:
-  Overlapper(Model& m, Draft& draft, int parts) : m_(m), g_(m.graph), draft_(draft), parts_(parts), shares_(m, parts) {
+  Overlapper(Model& m, Draft& draft, int parts)
+      : m_(m), g_(m.graph), draft_(draft), parts_(parts), transfers_(waits_of(m)), shares_(m, parts, transfers_) {
     rows_ = rows_of(m, draft);
     for (std::size_t i = 0; i < rows_.size(); ++i) row_of_[rows_[i].work] = i;
-    if (!m.transfers_only) transfers_.emplace(*m.trace, m.device);
   }
 
   void at(const OverlapPlace& p) {
@@ -104,6 +108,10 @@ class Overlapper {
     Interference interference;
     [[nodiscard]] Ns part(double share) const { return static_cast<Ns>(static_cast<double>(transfer) * share); }
   };
+
+  static std::optional<CollectiveTransfers> waits_of(const Model& m) {
+    return m.transfers_only ? std::nullopt : std::optional<CollectiveTransfers>(std::in_place, *m.trace, m.device);
+  }
 
   [[nodiscard]] Collective collective(const OverlapPlace& p) const {
     const hardware::Figures& figures = hardware::measured_figures(m_.device);
@@ -335,12 +343,12 @@ class Overlapper {
   const Graph& g_;
   Draft& draft_;
   const int parts_;
-  PartTransfers shares_;
+  const std::optional<CollectiveTransfers> transfers_;  // of one rank's trace, whose collectives wait
+  const PartTransfers shares_;
   const WeightGradients gradients_{m_.works};
   std::vector<Row> rows_;
   std::map<std::uint32_t, std::size_t> row_of_;                       // by work
   std::map<std::uint32_t, std::pair<double, std::uint32_t>> pieces_;  // by work: share of the whole, work of a part
-  std::optional<CollectiveTransfers> transfers_;                      // of one rank's trace, whose collectives wait
   const std::uint32_t main_ = main_stream(g_);
   std::uint32_t lane_ = kNone,
                 on_lane_ = kNone;  // where collectives of the computing stream go, and the last one there

@@ -7,8 +7,7 @@
 #include <map>
 #include <set>
 
-#include "ranks/collective_names.hpp"
-#include "ranks/process_groups.hpp"
+#include "ranks/operations.hpp"
 #include "simulate/steady_runs.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/job/overlapping_kernels.hpp"
@@ -34,7 +33,7 @@ std::string_view why(Stays stays, int parts) {
     case Stays::kRecordedParts:
       return "are parts of one already, each beside the product of the next";
     case Stays::kUnknown:
-      return "do not show their size, or where they were launched";
+      return "do not show the size and shape of what they carry, or where they were launched";
     default:
       return parts == 1 ? "start behind what they send, and what reads the result waits for them: only parts "
                           "(chunks=2 or more) can run beside something"
@@ -49,7 +48,10 @@ struct Tensor {
 class Finder {
  public:
   Finder(const Model& m, const NamedCollectives& which, int parts)
-      : m_(m), g_(m.graph), which_(which), parts_(parts), units_(m), groups_(ranks::process_groups(*m.trace)) {
+      : m_(m), g_(m.graph), which_(which), parts_(parts), units_(m) {
+    for (ranks::Operation& op : ranks::operations_of(*m.trace, m.trace->distributed.rank)) {
+      operations_.try_emplace(op.event, Named{op.kind, std::move(op.group), std::move(op.description)});
+    }
     lane_ = g_.lanes[units_.lane()];
     find_dependencies();
   }
@@ -95,11 +97,9 @@ class Finder {
   }
 
   bool is_named(std::uint32_t t) {
-    const CollectiveKind kind = ranks::recorded_collective(*m_.trace, g_.event[t].value).kind;
-    const trace::CollectiveInfo* of = info(t);
-    const std::string group = of == nullptr ? std::string() : std::string(ranks::text_of(*m_.trace, of->group));
-    const auto listed = groups_.find(group);
-    const std::string description = listed == groups_.end() ? std::string() : listed->second.description;
+    const auto of = operations_.find(g_.event[t].value);
+    if (of == operations_.end()) return false;
+    const auto& [kind, group, description] = of->second;
     const bool of_group = which_.group.empty() || which_.group == group || which_.group == description ||
                           "mesh_" + which_.group == description;  // a dimension of a device mesh
     if (kind == which_.kind && of_group) return true;
@@ -148,7 +148,9 @@ class Finder {
     const trace::CollectiveInfo* of = info(c);
     // What a hand-over between streams takes, no overlap hides.
     const Ns least = m_.latencies->collective_start + m_.latencies->stream_hand_over;
-    if (!moves_samples(m_, c)) return leave(Stays::kGradients);
+    // Where the record lacks the tensor's shape, the product that makes or reads just as much tells.
+    const bool samples = moves_samples(m_, c);
+    if (!samples && has_shape(c)) return leave(Stays::kGradients);
     if (is_part(c)) return leave(Stays::kRecordedParts);
     if (exposed <= least) return leave(Stays::kHidden);
     if (of == nullptr || of->in_elements <= 0 || of->out_elements <= 0 || p.before == kNone || p.waiting == kNone ||
@@ -158,6 +160,7 @@ class Finder {
     const Tensor tensor{of->in_elements, of->out_elements};
     find_reader(p, tensor);
     if (parts_ > 1) find_cut(p, tensor);
+    if (!samples && p.cut.empty()) return leave(Stays::kUnknown);
     find_late(p, tensor);
     if (p.side == CutSide::kNone && p.late.empty() && p.complete == p.before && p.reader == p.waiting) {
       return leave(Stays::kNoProduct);
@@ -165,6 +168,11 @@ class Finder {
     found.push_back(std::move(p));
   }
 
+  [[nodiscard]] bool has_shape(std::uint32_t c) const {
+    if (!g_.op[c].valid()) return false;
+    const trace::OpInputs* inputs = m_.trace->args.inputs(m_.trace->events.args[g_.op[c].index()]);
+    return inputs != nullptr && inputs->dims.valid();
+  }
   // Another change cut it: its parts are next to each other.
   [[nodiscard]] bool is_part(std::uint32_t c) const {
     const graph::GraphLane& lane = g_.lanes[g_.lane[c]];
@@ -328,7 +336,11 @@ class Finder {
   const int parts_;
   StreamUnits units_;
   graph::GraphLane lane_;
-  std::map<std::string, ranks::ProcessGroup, std::less<>> groups_;
+  struct Named {
+    CollectiveKind kind;
+    std::string group, description;
+  };
+  std::map<std::uint32_t, Named> operations_;  // by event
   std::map<std::uint32_t, std::uint32_t> before_, waiting_;
   std::vector<std::uint32_t> borders_;  // tasks that are, or are waited for by, a collective; ascending
   std::set<std::string> other_;
