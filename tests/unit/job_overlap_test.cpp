@@ -14,9 +14,7 @@ namespace foretrace::test {
 namespace {
 
 using analysis::Baseline;
-using ::testing::Contains;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using whatif::Prediction;
 
 // A product of 2 ms on an H200 at 550 TFLOP/s; 1 ms moves its result at 270 GB/s.
