@@ -20,8 +20,8 @@ _HOMES = {
     "_advice": "Advice Advised",
     "_changes": ("accumulate amp bandwidth batch batchnorm channels_last checkpoint compile "
                  "compress_activations cpu cuda_graph dataloader duration flash_attention foreach_optimizer "
-                 "fp32 fp8 fused_optimizer gpu half layers no_straggler no_sync offload pipeline sequence "
-                 "stage_balance substitute tf32"),
+                 "fp32 fp8 fused_optimizer gpu half layers no_straggler no_sync offload overlap pipeline "
+                 "sequence stage_balance substitute tf32"),
     "_compare": "Cause ComparedPart Comparison JobComparison compare",
     "_contract": "Changes Effort Need Part Parts Stage",
     "_draft": "Draft",

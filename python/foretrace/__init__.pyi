@@ -433,6 +433,7 @@ __all__ += [
     "accumulate", "amp", "bandwidth", "batch", "batchnorm", "blueconnect", "bucket", "channels_last",
     "checkpoint", "compile", "compress_activations", "compress_gradients", "cp", "cpu", "cuda_graph",
     "dataloader", "ddp", "duration", "ep", "flash_attention", "foreach_optimizer", "fp8", "fp32", "fsdp",
-    "fused_optimizer", "gpu", "half", "horovod", "layers", "network", "no_straggler", "no_sync", "offload", "p3",
-    "pipeline", "pp", "ps", "sequence", "stage_balance", "substitute", "tf32", "tp", "zero1", "zero2", "zero3"
+    "fused_optimizer", "gpu", "half", "horovod", "layers", "network", "no_straggler", "no_sync", "offload",
+    "overlap", "p3", "pipeline", "pp", "ps", "sequence", "stage_balance", "substitute", "tf32", "tp", "zero1",
+    "zero2", "zero3"
 ]

@@ -12,7 +12,7 @@ from ._uses import written
 
 __all__ = ["accumulate", "amp", "bandwidth", "batch", "batchnorm", "channels_last", "checkpoint", "compile", "compress_activations", "cpu",
            "cuda_graph", "dataloader", "duration", "flash_attention", "foreach_optimizer", "fp8", "fp32", "fused_optimizer", "gpu", "half",
-           "layers", "no_straggler", "no_sync", "offload", "pipeline", "sequence", "stage_balance", "substitute", "tf32"]
+           "layers", "no_straggler", "no_sync", "offload", "overlap", "pipeline", "sequence", "stage_balance", "substitute", "tf32"]
 
 
 def accumulate(*, n: float | None = None) -> str:
@@ -207,6 +207,18 @@ def offload(*, prefetch: bool | None = None) -> str:
     prefetch: 1: copies overlap the computation and come back early (vDNN); 0: in its stream, as save_on_cpu does it (default 0)
     """
     return written("offload", locals())
+
+
+def overlap(collective: Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"], *, group: str | None = None,
+            chunks: float | None = None) -> str:
+    """A collective between products runs beside them: both are cut into chunks.
+
+    collective: the kind of collective
+    group: only those of this process group: its name, its description, or the dimension of a device mesh
+    chunks: parts of each collective and its product; 1: it is only started as early and waited for as late as the data allows (default
+        2)
+    """
+    return written("overlap", locals())
 
 
 def pipeline(*, microbatches: float | None = None, schedule: Literal["recorded", "1f1b", "gpipe"] | None = None) -> str:

@@ -84,7 +84,7 @@ def catalogue():
                             capture_output=True, text=True, check=True).stdout.split()
     changes = []
     for info in (w for w in foretrace.whatifs() if w.name in listed):
-        given = [f"{p.name}={required.get(p.name, 2)}" for p in info.parameters if p.required]
+        given = [f"{p.name}={required.get(p.name, p.choices[0] if p.choices else 2)}" for p in info.parameters if p.required]
         changes.append(info.name + (":" + ",".join(given) if given else ""))
     assert len(changes) > 30
     return changes

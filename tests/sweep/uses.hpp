@@ -15,22 +15,26 @@ namespace foretrace::sweep {
 inline std::string value_for(const whatif::Parameter& p) {
   if (p.name == "to") return "A100-SXM4-80GB";
   if (p.name == "select") return "'*'";
-  return "2";
+  return p.choices.empty() ? "2" : p.choices.front();
 }
 
 /// "amp:dtype=bf16": each what-if once with what it needs, and once more for each value a parameter may take.
 inline std::vector<std::string> every_use() {
   std::vector<std::string> uses;
   for (const whatif::WhatIf& w : whatif::catalogue()) {
-    std::string required;
-    for (const whatif::Parameter& p : w.parameters) {
-      if (p.required) required += (required.empty() ? ":" : ",") + p.name + "=" + value_for(p);
-    }
-    uses.push_back(w.name + required);
+    // With what it needs, and this value of one parameter.
+    const auto add = [&](const std::string& name, const std::string& value) {
+      std::string given;
+      for (const whatif::Parameter& p : w.parameters) {
+        if (p.required || p.name == name)
+          given += fmt::format("{}{}={}", given.empty() ? ":" : ",", p.name, p.name == name ? value : value_for(p));
+      }
+      uses.push_back(w.name + given);
+    };
+    add("", "");
     for (const whatif::Parameter& p : w.parameters) {
       for (const std::string& choice : p.choices) {
-        if (choice != p.default_value)
-          uses.push_back(fmt::format("{}{}{}{}={}", w.name, required, required.empty() ? ":" : ",", p.name, choice));
+        if (choice != (p.required ? value_for(p) : p.default_value)) add(p.name, choice);
       }
     }
   }

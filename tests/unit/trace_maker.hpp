@@ -40,6 +40,7 @@ class TraceMaker {
   int tid = 1;
   int device = 0;
   std::string properties;  ///< of GPUs, as an array's text; none unless given
+  std::string head;        ///< of the file: more members in front of the events, each with a comma behind it
 
   TraceMaker& thread(int id) {
     tid = id;
@@ -105,7 +106,7 @@ class TraceMaker {
 
   [[nodiscard]] std::string json() const {
     const std::string gpus = properties.empty() ? "" : fmt::format("\"deviceProperties\":{},", properties);
-    return "{\"schemaVersion\":1," + gpus + "\"traceEvents\":[\n" + events_ + "\n]}\n";
+    return "{\"schemaVersion\":1," + head + gpus + "\"traceEvents\":[\n" + events_ + "\n]}\n";
   }
   [[nodiscard]] trace::Trace load() const {
     Result<trace::Trace> trace = trace::load_bytes(json(), "made.json", {});

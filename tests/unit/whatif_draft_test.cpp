@@ -64,6 +64,27 @@ TEST_F(Selecting, AnOperationHoldsWhatLiesInsideIt) {
   EXPECT_THAT(draft.select({.kind = TaskKind::kKernel, .op = "linear"}), IsEmpty());
 }
 
+TEST_F(Selecting, AKernelAtTheBeginOfANewLaneKeepsItsOperation) {
+  const std::uint32_t gemm = task_named("gemm", 0);
+  Draft draft(graph_, &trace_);
+  const std::uint32_t lane = draft.add_lane(graph::GraphLaneKind::kGpu, "other stream", 0);
+  const Place first = draft.insert({.name = "part 1",
+                                    .cost = 5'000,
+                                    .after = {graph_.launch[gemm].value, kNone},
+                                    .cpu_cost = 1'000,
+                                    .op = graph_.op[gemm],
+                                    .lane = lane});
+  draft.insert({.name = "part 2", .cost = 5'000, .after = first, .cpu_cost = 1'000, .op = graph_.op[gemm]});
+  const Graph changed = draft.commit();
+  ASSERT_TRUE(graph::verify(changed));
+  ASSERT_EQ(changed.lanes.back().end - changed.lanes.back().begin, 2U);
+  const std::uint32_t one = changed.lanes.back().begin;
+  EXPECT_EQ(changed.task_name(one), "part 1");
+  EXPECT_EQ(changed.task_name(one + 1), "part 2");
+  EXPECT_TRUE(changed.launch[one].valid());
+  EXPECT_EQ(Draft(changed, &trace_).select({.kind = TaskKind::kKernel, .op = "aten::linear"}).size(), 3U);
+}
+
 // An operation's CPU time goes with the last kernel it launched, whether its kernels go one by one or together.
 TEST(Removing, AnOperationGoesWithTheLastOfItsKernels) {
   TraceMaker m;

@@ -72,6 +72,8 @@ struct NewKernel {
   std::uint32_t work = kNone;                   ///< a row of the model's works
   graph::Origin origin = graph::Origin::kModelled;
   EventId event = {};  ///< of a collective that runs again: the recorded one, by which other ranks know it
+  EventId op = {};     ///< the operation it works for; none: that of the recorded task it follows
+  std::optional<std::uint32_t> lane = {};  ///< without a task to follow there: the end of a lane that the draft added
 };
 
 class Draft {
@@ -161,6 +163,7 @@ class Draft {
     Ns lane_lag = 0;
     std::uint32_t like = kNone;  // the task it is a copy of, whose row it shares
     EventId event = {};          // of a collective that runs again
+    EventId op = {};             // none: of what it follows
   };
 
   std::uint32_t add(NewTask task);

@@ -36,26 +36,45 @@ Ns common(const std::vector<Stretch>& stretches, Ns begin, Ns end) {
 
 bool computes(const graph::Graph& g, std::uint32_t t) { return g.kind[t] == graph::TaskKind::kKernel && g.cost[t] > 0; }
 
-// By task, the part of a kernel's time in which the rank communicates: in the last of several steps in a row, which has settled.
-std::vector<double> overlapped_shares(const graph::Graph& g, const simulate::SteadyRuns::Run& run) {
-  const auto place = [&](std::uint32_t t) {
-    const graph::GraphLane& lane = g.lanes[g.lane[t]];
-    return lane.begin * run.copies + (run.copies - 1) * (lane.end - lane.begin) + (t - lane.begin);
-  };
-  const auto when = [&](std::uint32_t t) { return Stretch{run.timeline.start[place(t)], run.timeline.end[place(t)]}; };
-  std::vector<Stretch> communicates;
-  for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (g.kind[t] == graph::TaskKind::kCollective) communicates.push_back(when(t));
+/// When the tasks of a model run: in the last of several steps in a row, which has settled.
+class Times {
+ public:
+  Times(const graph::Graph& g, const simulate::SteadyRuns::Run& run) : g_(g), run_(run) {}
+  [[nodiscard]] Stretch of(std::uint32_t t) const {
+    const graph::GraphLane& lane = g_.lanes[g_.lane[t]];
+    const std::size_t at = lane.begin * run_.copies + (run_.copies - 1) * (lane.end - lane.begin) + (t - lane.begin);
+    return {run_.timeline.start[at], run_.timeline.end[at]};
   }
-  communicates = united(std::move(communicates));
+  // Of all tasks of a sort.
+  template <class Sort>
+  [[nodiscard]] std::vector<Stretch> all(const Sort& sort) const {
+    std::vector<Stretch> out;
+    for (std::uint32_t t = 0; t < g_.size(); ++t) {
+      if (sort(t)) out.push_back(of(t));
+    }
+    return united(std::move(out));
+  }
+
+ private:
+  const graph::Graph& g_;
+  const simulate::SteadyRuns::Run& run_;
+};
+
+// By task, the part of a kernel's time in which the rank communicates.
+std::vector<double> overlapped_shares(const graph::Graph& g, const simulate::SteadyRuns::Run& run) {
+  const Times times(g, run);
+  const std::vector<Stretch> communicates =
+      times.all([&](std::uint32_t t) { return g.kind[t] == graph::TaskKind::kCollective; });
   std::vector<double> parts(g.size(), 0);
   for (std::uint32_t t = 0; t < g.size(); ++t) {
-    const auto [begin, end] = when(t);
+    const auto [begin, end] = times.of(t);
     if (!computes(g, t) || end <= begin) continue;
     parts[t] = static_cast<double>(common(communicates, begin, end)) / static_cast<double>(end - begin);
   }
   return parts;
 }
+
+}  // namespace
 
 int recorded_channels(const Model& m, std::uint32_t task) {
   const EventId event = m.graph.event[task];
@@ -63,7 +82,20 @@ int recorded_channels(const Model& m, std::uint32_t task) {
   return launch == nullptr ? 0 : static_cast<int>(std::min<std::int64_t>(launch->grid[0], m.device.sm_count / 2));
 }
 
-}  // namespace
+std::vector<Ns> exposed_communication(const Model& m) {
+  const graph::Graph& g = m.graph;
+  ModelRuns runs(m);
+  const simulate::SteadyRuns::Run run = runs.run();
+  const Times times(g, run);
+  const std::vector<Stretch> kernels = times.all([&](std::uint32_t t) { return computes(g, t); });
+  std::vector<Ns> exposed(g.size(), 0);
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (g.kind[t] != graph::TaskKind::kCollective) continue;
+    const auto [begin, end] = times.of(t);
+    exposed[t] = end - begin - common(kernels, begin, end);
+  }
+  return exposed;
+}
 
 void slow_overlapping_kernels(const Model& m, Draft& draft, const std::vector<OtherTransfer>& collectives) {
   const graph::Graph& g = m.graph;

@@ -17,6 +17,12 @@ struct OtherTransfer {
   int channels = 0;  ///< thread blocks that it then occupies; 0: as many as recorded
 };
 
+/// Thread blocks that a recorded collective occupies; 0: unknown.
+int recorded_channels(const Model& model, std::uint32_t task);
+
+/// By task, the time of a collective in which none of the rank's kernels runs.
+std::vector<Ns> exposed_communication(const Model& model);
+
 /// Writes the kernels' times into the draft: by their overlap in the step as it is, and in the step with these collectives.
 void slow_overlapping_kernels(const Model& model, Draft& draft, const std::vector<OtherTransfer>& collectives);
 

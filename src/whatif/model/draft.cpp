@@ -222,7 +222,7 @@ Place place_before(const Graph& g, std::uint32_t task) {
 Place Draft::insert(const NewKernel& k) {
   std::uint32_t launch = k.launch_of.value_or(kNone);
   std::uint32_t on_cpu = launch;
-  const std::uint32_t captured = k.launch_of ? kNone : graph_launch_of(k.after.gpu);
+  const std::uint32_t captured = k.launch_of || k.after.gpu == kNone ? kNone : graph_launch_of(k.after.gpu);
   if (captured != kNone) {
     // What comes between the tasks of a CUDA graph is captured with them: one call launches all of it. On the CPU nothing is
     // left but a place behind that call, for callers that insert something after the launch.
@@ -247,10 +247,12 @@ Place Draft::insert(const NewKernel& k) {
                                 .layer = k.layer,
                                 .launch = launch,
                                 .after = k.after.gpu,
+                                .lane = k.lane.value_or(0),
                                 .work = k.work,
                                 .origin = k.origin,
                                 .lane_lag = lag,
-                                .event = k.event});
+                                .event = k.event,
+                                .op = k.op});
   if (captured != kNone) {
     depend(launch, id, 0, DependencyKind::kLaunch, 0);  // as set_launch: from the call's begin
   } else {

@@ -130,7 +130,9 @@ class Draft::Commit {
                                                .layer = n.layer,
                                                .launch = n.launch == kNone ? TaskId{} : TaskId{n.launch},
                                                .event = n.event,
-                                               .op = behind_base ? g_.op[n.after] : EventId{},
+                                               .op = n.op.valid()  ? n.op
+                                                     : behind_base ? g_.op[n.after]
+                                                                   : EventId{},
                                                .measured = follows ? out_.measured[out_.size() - 1] : 0,
                                                .origin = n.origin});
   }

@@ -10,17 +10,17 @@ namespace foretrace::whatif {
 namespace {
 
 // The speed of a kernel on the SMs that a collective leaves it: by its grid, where it was recorded.
-double on_sms_left(const Model& m, std::uint32_t t, int taken) {
+double on_sms_left(const Model& m, std::uint32_t t, int taken, Ns cost, const work::Work* work) {
   if (m.graph.kind[t] != graph::TaskKind::kKernel) return 1;
   const EventId event = m.graph.event[t];
   const trace::KernelLaunch* launch = m.trace != nullptr && event.valid() ? m.trace->launch(event.index()) : nullptr;
   if (launch == nullptr) return 1 - static_cast<double>(taken) / std::max(1, m.device.sm_count);
   hardware::LaunchedKernel kernel{.name = m.graph.task_name(t),
                                   .blocks = launch->grid[0] * launch->grid[1] * launch->grid[2],
-                                  .us = static_cast<double>(m.graph.cost[t]) / 1e3,
+                                  .us = static_cast<double>(cost) / 1e3,
                                   .begin_us = static_cast<double>(m.latencies->short_kernel) / 1e3};
-  if (const std::uint32_t row = m.works.row_of(t); row != kNone) {
-    if (const auto* product = std::get_if<work::Gemm>(&m.works[row].kind); product != nullptr && product->batch == 1) {
+  if (work != nullptr) {
+    if (const auto* product = std::get_if<work::Gemm>(&work->kind); product != nullptr && product->batch == 1) {
       kernel.rows = product->m;
       kernel.columns = product->n;
     }
@@ -48,7 +48,12 @@ simulate::Contention contention_of(const Model& m) {
 }  // namespace
 
 double speed_during_collective(const Model& model, std::uint32_t task, const Interference& collective) {
-  return (1 - collective.kernels) * on_sms_left(model, task, collective.sms);
+  return speed_during_collective(model, task, collective, model.graph.cost[task], model.works.of(task));
+}
+
+double speed_during_collective(const Model& model, std::uint32_t task, const Interference& collective, Ns cost,
+                               const work::Work* work) {
+  return (1 - collective.kernels) * on_sms_left(model, task, collective.sms, cost, work);
 }
 
 ModelRuns::ModelRuns(const Model& model)

@@ -11,6 +11,9 @@ namespace foretrace::whatif {
 
 /// The speed of a task while such a collective runs on its GPU, over its speed alone.
 double speed_during_collective(const Model& model, std::uint32_t task, const Interference& collective);
+/// The same of a kernel like it that takes `cost` and does `work`.
+double speed_during_collective(const Model& model, std::uint32_t task, const Interference& collective, Ns cost,
+                               const work::Work* work);
 
 /// A model simulated under several costs. It must not change meanwhile, and must outlive this.
 class ModelRuns {

@@ -11,6 +11,7 @@
 #include "hardware/shared_memory.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/parallel/gradients.hpp"
+#include "whatif/rewrite/beside.hpp"
 
 namespace foretrace::whatif {
 
@@ -146,14 +147,11 @@ std::uint32_t Builder::cpu(Place& at, const std::string& name, Ns cost, Phase ph
 }
 
 void Builder::start_behind(std::uint32_t task, const Place& at) {
-  const Ns start = m.latencies->collective_start;
-  draft.depend(at.cpu, first_of(task), start, DependencyKind::kLaunch);
-  if (at.gpu != kNone) draft.depend(at.gpu, first_of(task), start, DependencyKind::kStreamWait);
+  begin_behind(draft, *m.latencies, first_of(task), at);
 }
 
 void Builder::wait_for(std::uint32_t task, std::uint32_t collective) {
-  const Ns hand_over = m.latencies->stream_hand_over;
-  draft.depend(collective, first_of(task), hand_over, DependencyKind::kStreamWait);
+  hold_until(draft, *m.latencies, collective, first_of(task));
 }
 
 void Builder::sync(Place& at, const std::string& name) { at.cpu = draft.insert_read_back(at, name); }
