@@ -211,7 +211,7 @@ def offload(*, prefetch: bool | None = None) -> str:
 
 def overlap(collective: Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"], *, group: str | None = None,
             chunks: float | None = None) -> str:
-    """A collective between products runs beside them: both are cut into chunks.
+    """A collective between products overlaps them: both are cut into chunks.
 
     collective: the kind of collective
     group: only those of this process group: its name, its description, or the dimension of a device mesh
@@ -238,8 +238,11 @@ def sequence(x: float) -> str:
     return written("sequence", locals())
 
 
-def stage_balance() -> str:
-    """Every stage of a pipeline computes as long as the others."""
+def stage_balance(*, layers: str | None = None) -> str:
+    """Layers move between the stages of a pipeline.
+
+    layers: of each stage, as in 4|4; without it the split whose slowest stage is fastest
+    """
     return written("stage-balance", locals())
 
 

@@ -68,7 +68,7 @@ class Reader {
     }
     if (replicas_ > 1) {
       if (values_.contains("reduce")) {
-        return declined("reduce=0 of cp or ep beside replicas, whose gradients are summed in the same call");
+        return declined("reduce=0 of cp or ep with replicas, whose gradients are summed in the same call");
       }
       values_["dp"] = number(replicas_ * (experts_ > 0 ? experts_ : 1));
     }

@@ -1,4 +1,4 @@
-// Collectives between products run beside them: the what-if `overlap`, on jobs written by hand and on recorded ones.
+// Collectives between products overlap them: the what-if `overlap`, on jobs written by hand and on recorded ones.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ SerialJob tensor_parallel(Ns transfer = kNsPerMs, Ns product = 2 * kNsPerMs) {
 TEST(JobOverlap, PartsOfACollectiveRunBesideTheProduct) {
   const Asked a = ask(tensor_parallel(), "overlap:collective=all_reduce,chunks=2");
   ASSERT_EQ(a.then.declined, "");
-  // Half of each transfer, less what the kernels beside it lose.
+  // Half of each transfer, less what the kernels overlapping it lose.
   const double saved = to_ms(a.today - a.then.step);
   EXPECT_GT(saved, 4 * 0.3);
   EXPECT_LT(saved, 4 * 0.5);
@@ -105,7 +105,7 @@ TEST(JobOverlap, TheOrderOfTheFilesDoesNotMatter) {
 
 TEST(JobOverlap, OneChunkMovesNothingThatIsInItsPlace) {
   EXPECT_THAT(ask(tensor_parallel(), "overlap:collective=all_reduce,chunks=1").then.declined,
-              HasSubstr("only parts (chunks=2 or more) can run beside something"));
+              HasSubstr("only parts (chunks=2 or more) can overlap something"));
 }
 
 // Work that neither feeds the collective nor reads its result stands in front of the wait.

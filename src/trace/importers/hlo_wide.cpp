@@ -252,7 +252,7 @@ class HloWide {
   std::set<Place> multiplied_;
 };
 
-// Where some of what a kernel reads or writes is half, FP32 beside it is meant to be: in the same program in FP32 it is what it is.
+// Where some of what a kernel reads or writes is half, FP32 next to it is meant to be: in the same program in FP32 it is what it is.
 void HloModule::keep_wide(const HloInstruction& in, CompiledOp& out) const {
   const auto is = [](const HloShape& shape, std::string_view a, std::string_view b) {
     return hlo_type_name(shape.type) == a || hlo_type_name(shape.type) == b;

@@ -106,7 +106,7 @@ std::string code_for(const Parameters& p, bool /*training*/) {
 
 const Registered kRegistered(
     {.name = "overlap",
-     .about = "a collective between products runs beside them: both are cut into chunks",
+     .about = "a collective between products overlaps them: both are cut into chunks",
      .parameters =
          {{.name = "collective",
            .about = "the kind of collective",
@@ -122,10 +122,11 @@ const Registered kRegistered(
            .default_value = "2",
            .type = ParameterType::kNumber,
            .check = whole_number<kMostParts>}},
-     .assumes = "products can be cut along their rows (tokens); part i is communicated while part i + 1 is computed; "
-                "kernels beside a collective lose the SMs that it occupies; parts of a collective scale as on the "
-                "built-in network "
-                "nearest to the recorded transfers",
+     .assumes =
+         "products can be cut along their rows (tokens); part i is communicated while part i + 1 is computed; "
+         "kernels that overlap a collective lose the SMs that it occupies; parts of a collective scale as on the "
+         "built-in network "
+         "nearest to the recorded transfers",
      .source = "asynchronous tensor parallel (PyTorch, torchtitan); Megatron-LM's tp-comm-overlap; Domino (arXiv "
                "2409.15241)",
      .not_modelled = "kernels that communicate themselves (symmetric memory, Flux)",

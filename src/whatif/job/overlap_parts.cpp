@@ -16,7 +16,7 @@
 #include "whatif/job/overlapping_kernels.hpp"
 #include "whatif/job/stream_units.hpp"
 #include "whatif/model/simulate_model.hpp"
-#include "whatif/rewrite/beside.hpp"
+#include "whatif/rewrite/async_collective.hpp"
 #include "whatif/rewrite/collective_transfer.hpp"
 #include "whatif/rewrite/rows.hpp"
 

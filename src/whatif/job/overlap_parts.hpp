@@ -1,5 +1,5 @@
 #pragma once
-// Collectives of a recorded step beside the computation next to them: cut into parts together with a product, or started as early and waited for
+// Collectives of a recorded step overlapping the computation next to them: cut into parts together with a product, or started as early and waited for
 // as late as the data allows.
 
 #include <vector>

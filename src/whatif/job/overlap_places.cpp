@@ -29,14 +29,14 @@ std::string_view why(Stays stays, int parts) {
     case Stays::kGradients:
       return "move gradients or parameters, which are cut into buckets or units (bucket, fsdp)";
     case Stays::kHidden:
-      return "run beside kernels all the time: nothing of them is exposed";
+      return "overlap kernels all the time: nothing of them is exposed";
     case Stays::kRecordedParts:
-      return "are parts of one already, each beside the product of the next";
+      return "are parts of one already, each overlapping the product of the next";
     case Stays::kUnknown:
       return "do not show the size and shape of what they carry, or where they were launched";
     default:
       return parts == 1 ? "start behind what they send, and what reads the result waits for them: only parts "
-                          "(chunks=2 or more) can run beside something"
+                          "(chunks=2 or more) can overlap something"
                         : "have no product next to them that can be cut along its rows";
   }
 }
@@ -180,7 +180,7 @@ class Finder {
     return (c > lane.begin && same(c - 1)) || (c + 1 < lane.end && same(c + 1));
   }
 
-  // What neither makes what it sends nor reads what it gives can run beside it.
+  // What neither makes what it sends nor reads what it gives can overlap it.
   void find_reader(OverlapPlace& p, const Tensor& tensor) const {
     std::size_t u = units_.of(p.before);
     while (u > 0 && units_[u].without(tensor.in)) --u;
@@ -289,7 +289,7 @@ class Finder {
 
   // A collective on a stream of its own during which the product of the next one of its size runs.
   void leave_recorded_parts(std::vector<OverlapPlace>& found) {
-    const auto runs_beside = [&](const OverlapPlace& a, const OverlapPlace& b) {
+    const auto overlap_each_other = [&](const OverlapPlace& a, const OverlapPlace& b) {
       if (a.cut.empty() || b.cut.empty() || computes(a.collective) || a.side != b.side) return false;
       const trace::CollectiveInfo &x = *info(a.collective), &y = *info(b.collective);
       if (x.in_elements != y.in_elements || a.cut.size() != b.cut.size()) return false;
@@ -302,7 +302,7 @@ class Finder {
     };
     std::vector<char> part(found.size(), 0);
     for (std::size_t i = 0; i + 1 < found.size(); ++i) {
-      if (runs_beside(found[i], found[i + 1])) part[i] = part[i + 1] = 1;
+      if (overlap_each_other(found[i], found[i + 1])) part[i] = part[i + 1] = 1;
     }
     drop(found, part, Stays::kRecordedParts);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Collectives of a recorded step that stand between a product and what uses their result, and what of the step can run beside them.
+// Collectives of a recorded step that stand between a product and what uses their result, and what of the step can overlap them.
 //
 //   product ─▶ all-reduce ─▶ add              product 1 ─▶ product 2 ─▶ …  ─▶ add
 //                                                      ╲            ╲        ╱

@@ -11,7 +11,7 @@
 #include "hardware/shared_memory.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/parallel/gradients.hpp"
-#include "whatif/rewrite/beside.hpp"
+#include "whatif/rewrite/async_collective.hpp"
 
 namespace foretrace::whatif {
 

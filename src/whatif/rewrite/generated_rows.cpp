@@ -51,7 +51,7 @@ double generated_ns(double ns, const Work& was, const Work& becomes, const Filli
   if (typed) return start + streamed * moved + (ns - start - streamed);
   double factor = moved;
   if (filling.blocks > 0 && !sums_samples(was)) {
-    // More samples are more blocks of the same size, and those that are there at once run beside each other.
+    // More samples are more blocks of the same size, and those that are there at once run at the same time.
     const auto turns = [&](double blocks) { return std::max(1.0, blocks / filling.resident); };
     factor = turns(filling.blocks * moved) / turns(filling.blocks);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// A collective on its own stream, beside the stream that computes: what it starts behind, and what waits for it.
+// A collective on its own stream, overlapping the stream that computes: what it starts behind, and what waits for it.
 
 #include "foretrace/whatif/draft.hpp"
 #include "trace/latencies.hpp"
