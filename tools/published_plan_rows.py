@@ -115,6 +115,8 @@ def plan_of(row: dict) -> str:
         parts.append(f"zero={number(row, 'zero', 0)}")
     if number(row, "tp") > 1 and row["sequence_parallel"] == "1":
         parts.append("sequence=1")
+    if "async TP" in row["note"]:
+        parts.append("async=1")
     if number(row, "vp") > 1:
         parts.append(f"schedule=interleaved,chunks={number(row, 'vp')}")
     if row["micro_batch"]:

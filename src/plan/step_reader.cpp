@@ -5,6 +5,7 @@
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "whatif/model/op_chains.hpp"
+#include "whatif/model/simulate_model.hpp"
 
 namespace foretrace::plan {
 
@@ -105,23 +106,25 @@ StepReader::Levels StepReader::levels() const {
   return most;
 }
 
-// The step's timeline where only the GPU, or only the CPU, takes time.
-std::vector<Ns> StepReader::without(bool gpu) const {
+// The step's timeline where only the GPU, or only the CPU, takes time. On the GPU, collectives slow the kernels they overlap.
+StepReader::Times StepReader::without(bool gpu) const {
   std::vector<Ns> cost(g_.cost.begin(), g_.cost.end());
   for (std::size_t t = 0; t < cost.size(); ++t) {
     if (graph::is_gpu(g_.kind[t]) == gpu) cost[t] = 0;
   }
-  const simulate::Timeline t = simulate::simulate(g_, {.cost = cost});
-  return {t.start.begin(), t.start.end()};
+  const std::optional<simulate::Contention> contention = gpu ? std::nullopt : whatif::contention_of(m_);
+  const simulate::Timeline t =
+      simulate::simulate(g_, {.cost = cost, .contention = contention ? &*contention : nullptr});
+  return {{t.start.begin(), t.start.end()}, {t.end.begin(), t.end.end()}};
 }
 
 // When a task starts, and its launch; at the step's end the last one of the stream.
-Ns StepReader::gpu_at(std::uint32_t t) const { return t < b_.end ? gpu_[t] : gpu_[b_.end - 1] + g_.cost[b_.end - 1]; }
+Ns StepReader::gpu_at(std::uint32_t t) const { return t < b_.end ? gpu_.start[t] : gpu_.end[b_.end - 1]; }
 
 Ns StepReader::cpu_at(std::uint32_t t) const {
   while (t < b_.end && !g_.launch[t].valid()) ++t;
-  if (t >= b_.end) return g_.last.valid() ? cpu_[g_.last.index()] : 0;
-  return cpu_[g_.launch[t].index()];
+  if (t >= b_.end) return g_.last.valid() ? cpu_.start[g_.last.index()] : 0;
+  return cpu_.start[g_.launch[t].index()];
 }
 
 Ns StepReader::gpu(std::uint32_t from, std::uint32_t to) const { return std::max<Ns>(0, gpu_at(to) - gpu_at(from)); }
@@ -180,14 +183,15 @@ void StepReader::details() {
 void StepReader::communication() {
   std::vector<std::pair<Ns, Ns>> calls;
   for (std::uint32_t t = 0; t < g_.size(); ++t) {
-    if (g_.kind[t] == graph::TaskKind::kCollective) calls.emplace_back(gpu_[t], gpu_[t] + g_.cost[t]);
+    if (g_.kind[t] == graph::TaskKind::kCollective) calls.emplace_back(gpu_.start[t], gpu_.end[t]);
   }
   std::sort(calls.begin(), calls.end());
   for (const auto& [from, to] : calls) {
-    const auto begin = gpu_.begin() + b_.begin;
-    const auto next = static_cast<std::uint32_t>(std::upper_bound(begin, gpu_.begin() + b_.end, from) - gpu_.begin());
+    const auto begin = gpu_.start.begin() + b_.begin;
+    const auto next =
+        static_cast<std::uint32_t>(std::upper_bound(begin, gpu_.start.begin() + b_.end, from) - gpu_.start.begin());
     const std::uint32_t running = next > b_.begin ? next - 1 : next;
-    const Ns busy_until = gpu_[running] + g_.cost[running];
+    const Ns busy_until = gpu_.end[running];
     const Ns exposed = std::max<Ns>(0, std::min(to, gpu_at(next)) - std::max(from, busy_until));
     out_.all.exposed += exposed;
     if (behind_blocks(running)) out_.last.exposed += exposed;

@@ -57,7 +57,10 @@ class StepReader {
   [[nodiscard]] Levels levels() const;
 
  private:
-  [[nodiscard]] std::vector<Ns> without(bool gpu) const;
+  struct Times {
+    std::vector<Ns> start, end;  ///< of every task
+  };
+  [[nodiscard]] Times without(bool gpu) const;
   [[nodiscard]] Ns gpu_at(std::uint32_t t) const;
   [[nodiscard]] Ns cpu_at(std::uint32_t t) const;
   [[nodiscard]] Ns gpu(std::uint32_t from, std::uint32_t to) const;
@@ -76,7 +79,7 @@ class StepReader {
   const whatif::Model& m_;
   const graph::Graph& g_;
   Borders b_;
-  std::vector<Ns> gpu_, cpu_;  // starts
+  Times gpu_, cpu_;
   Ns behind_at_ = asked_from(b_.behind_blocks), back_at_ = asked_from(b_.last_block_back),
      first_back_at_ = asked_from(b_.first_block_back);
   double output_ = 0, head_ = 0;

@@ -81,9 +81,21 @@ class Exchanges {
     const double bytes = positions(p) * static_cast<double>(p.in) * static_cast<double>(p.input_bytes);
     if (d_.sequence) {
       before(ahead, Collective::kAllGather, bytes, "tensor parallel: input of all positions");
-      before(back, Collective::kAllGather, bytes, "tensor parallel: input again, for the weight's gradient");
+      gather_input_again(back, bytes);
     }
     reduce_input_gradient(p, back, d_.sequence ? Collective::kReduceScatter : Collective::kAllReduce, bytes);
+  }
+
+  // Only weights' gradients need it: with async, the input's gradients are computed meanwhile.
+  void gather_input_again(const Rows& back, double bytes) {
+    const std::vector<std::uint32_t> first = rows_.tasks(back, false);
+    const std::vector<std::uint32_t> done = async_ ? behind_input_gradients(back) : std::vector<std::uint32_t>{};
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      const Place from = place_before(m_.graph, first[i]);
+      const Place at = done.size() == first.size() ? place_behind(m_.graph, done[i]) : from;
+      group_.add_collective({from, at, Collective::kAllGather, bytes, m_.graph.phase[first[i]],
+                             "tensor parallel: input again, for the weight's gradient"});
+    }
   }
 
   // The gradients of all products of a group are added up first; what made their input waits for the sum.
@@ -91,25 +103,46 @@ class Exchanges {
     constexpr const char* kName = "tensor parallel: sum of the input's gradient";
     const std::uint32_t made = p.input == kNone ? kNone : d_.flow.values[d_.flow.content(p.input)].producer;
     const Rows& next = made == kNone ? back : rows_.backward(made);
-    const std::vector<std::uint32_t> waiting = made == kNone ? std::vector<std::uint32_t>{} : rows_.tasks(next, false);
-    if (waiting.empty()) return behind(back, kind, bytes, kName);
-    const std::vector<std::uint32_t> begun = async_ ? input_gradients(back) : std::vector<std::uint32_t>{};
+    std::vector<std::uint32_t> waiting = made == kNone ? std::vector<std::uint32_t>{} : rows_.tasks(next, false);
+    // A compiler may have made what waits part of another kernel: that one is behind all of these.
+    const bool known = !waiting.empty();
+    if (!known) waiting = rows_.tasks(back, true);
+    const std::vector<std::uint32_t> begun = async_ ? behind_input_gradients(back) : std::vector<std::uint32_t>{};
     for (std::size_t i = 0; i < waiting.size(); ++i) {
-      const Place at = place_before(m_.graph, waiting[i]);
+      const Place at = known ? place_before(m_.graph, waiting[i]) : place_behind(m_.graph, waiting[i]);
       const bool early = begun.size() == waiting.size() && begun[i] < waiting[i];
       const Place from = early ? place_behind(m_.graph, begun[i]) : at;
       group_.add_collective({from, at, kind, bytes, m_.graph.phase[waiting[i]], kName});
     }
   }
 
-  // The last product that computes a gradient of the input, by run.
-  [[nodiscard]] std::vector<std::uint32_t> input_gradients(const Rows& back) const {
-    Rows products;
-    for (const Row* row : back) {
-      const auto* g = std::get_if<work::Gemm>(&m_.works[row->work].kind);
-      if (g != nullptr && !g->weight_grad) products.push_back(row);
+  // Where the sum of the input's gradient can begin, by run: input gradients first, those of weights behind them. In which order a recorded
+  // stream has the two says nothing of when all are done, so it is behind as much work as the input's gradients are.
+  [[nodiscard]] std::vector<std::uint32_t> behind_input_gradients(const Rows& back) const {
+    if (back.empty()) return {};
+    const auto runs = static_cast<std::size_t>(times_run(m_, *back.front()));
+    std::vector<std::uint32_t> out;
+    for (std::size_t run = 0; run < runs; ++run) {
+      std::vector<std::uint32_t> tasks;
+      Ns of_inputs = 0;
+      for (const Row* row : back) {
+        const auto* g = std::get_if<work::Gemm>(&m_.works[row->work].kind);
+        const std::size_t each = row->tasks.size() / runs;
+        for (std::size_t i = run * each; i < (run + 1) * each; ++i) {
+          tasks.push_back(row->tasks[i]);
+          if (g != nullptr && !g->weight_grad) of_inputs += m_.graph.cost[row->tasks[i]];
+        }
+      }
+      if (of_inputs == 0) return {};
+      std::sort(tasks.begin(), tasks.end());
+      Ns done = 0;
+      const auto last = std::find_if(tasks.begin(), tasks.end(), [&](std::uint32_t t) {
+        done += m_.graph.cost[t];
+        return done >= of_inputs;
+      });
+      out.push_back(last == tasks.end() ? tasks.back() : *last);
     }
-    return rows_.tasks(products, true);
+    return out;
   }
 
   void sum_behind(std::uint32_t unit, double columns) {
@@ -166,7 +199,9 @@ std::vector<Parameter> parameters() {
   add("kv", "heads of keys and values below size: repeated, or the division refused", "replicated",
       {"replicated", "refused"});
   add("reduce", "0: with sequence=1, gradients of norms are not summed over the GPUs", "1", {"1", "0"});
-  add("async", "1: sums of the input's gradient overlap the weight's gradient", "0", {"0", "1"});
+  add("async",
+      "1: the input's gradient is computed first; its sum overlaps the weight's gradient, with sequence=1 a gather it",
+      "0", {"0", "1"});
   return out;
 }
 

@@ -28,7 +28,19 @@ double on_sms_left(const Model& m, std::uint32_t t, int taken, Ns cost, const wo
   return hardware::speed_during_collective(kernel, m.device, taken);
 }
 
-simulate::Contention contention_of(const Model& m) {
+}  // namespace
+
+double speed_during_collective(const Model& model, std::uint32_t task, const Interference& collective) {
+  return speed_during_collective(model, task, collective, model.graph.cost[task], model.works.of(task));
+}
+
+double speed_during_collective(const Model& model, std::uint32_t task, const Interference& collective, Ns cost,
+                               const work::Work* work) {
+  return (1 - collective.kernels) * on_sms_left(model, task, collective.sms, cost, work);
+}
+
+std::optional<simulate::Contention> contention_of(const Model& m) {
+  if (!m.interference) return {};
   simulate::Contention c;
   const std::size_t tasks = m.graph.size();
   c.speed_in_communication.reserve(tasks);
@@ -45,20 +57,8 @@ simulate::Contention contention_of(const Model& m) {
   return c;
 }
 
-}  // namespace
-
-double speed_during_collective(const Model& model, std::uint32_t task, const Interference& collective) {
-  return speed_during_collective(model, task, collective, model.graph.cost[task], model.works.of(task));
-}
-
-double speed_during_collective(const Model& model, std::uint32_t task, const Interference& collective, Ns cost,
-                               const work::Work* work) {
-  return (1 - collective.kernels) * on_sms_left(model, task, collective.sms, cost, work);
-}
-
 ModelRuns::ModelRuns(const Model& model)
-    : contention_(model.interference ? std::optional(contention_of(model)) : std::nullopt),
-      runs_(model.graph, {.contention = contention_ ? &*contention_ : nullptr}) {}
+    : contention_(contention_of(model)), runs_(model.graph, {.contention = contention_ ? &*contention_ : nullptr}) {}
 
 simulate::SteadyRuns::Run ModelRuns::run(std::span<const Ns> cost) {
   const simulate::SteadyRuns::Run run = runs_.run(cost);

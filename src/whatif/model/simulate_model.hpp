@@ -15,6 +15,9 @@ double speed_during_collective(const Model& model, std::uint32_t task, const Int
 double speed_during_collective(const Model& model, std::uint32_t task, const Interference& collective, Ns cost,
                                const work::Work* work);
 
+/// How kernels and collectives of a model slow each other down; nothing where no what-if added collectives.
+std::optional<simulate::Contention> contention_of(const Model& model);
+
 /// A model simulated under several costs. It must not change meanwhile, and must outlive this.
 class ModelRuns {
  public:
