@@ -205,7 +205,7 @@ def tp(size: float, *, fabric: str | None = None, collectives: str | None = None
     vocab: whether embedding, head and loss are divided too (default parallel)
     kv: heads of keys and values below size: repeated, or the division refused (default replicated)
     reduce: 0: with sequence=1, gradients of norms are not summed over the GPUs (default 1)
-    async_: 1: sums of the input's gradient overlap the weight's gradient (default 0)
+    async_: 1: the input's gradient is computed first; its sum overlaps the weight's gradient, with sequence=1 a gather it (default 0)
     fabric, collectives, collectives_tag, gpus_per_node: as for ddp
     """
     return written("tp", locals())

@@ -96,6 +96,13 @@ class Composer {
     return std::max(compute, gather) + (blocks > 0 ? std::min(compute, gather) / (blocks + 1) : 0);
   }
 
+  // What kernels take longer while collectives of the replicas run for so long: these occupy SMs, and memory.
+  [[nodiscard]] double slowed_by(double hidden) const {
+    if (job_.sms <= 0) return 0;
+    const double left = 1 - static_cast<double>(std::min(replicas_.channels(), job_.sms / 2)) / job_.sms;
+    return hidden * (1 - left * (1 - job_.contention));
+  }
+
   simulate::StageCost cost_of(const Stage& s) {
     const auto sum = [&](double (*of)(const Part&)) { return s.sum(p_, of); };
     simulate::StageCost c;
@@ -125,8 +132,8 @@ class Composer {
     if (plan_.zero == 3 && replicas_.divide()) {
       const auto gather = static_cast<double>(replicas_.gather(held(s), gathered_size(), unit()));
       waits = -(forward + backward);
-      forward = with_gathers(forward, gather, s.blocks);
-      if (plan_.reshard) backward = with_gathers(backward, gather, s.blocks);
+      forward = with_gathers(forward + slowed_by(std::min(gather, forward)), gather, s.blocks);
+      if (plan_.reshard) backward = with_gathers(backward + slowed_by(std::min(gather, backward)), gather, s.blocks);
       waits += forward + backward;
     }
     gathers_.push_back(waits);
@@ -191,7 +198,7 @@ class Composer {
     const Ns copies = tied_gradients(rank);
     Ns gather = plan_.zero == 1 || plan_.zero == 2 ? replicas_.gather(mine, gathered_size(), 0) : 0;
     // Each block's parameters are there before its forward pass in the next step.
-    if (plan_.overlap == true) gather = exposed_part(gather, run.finish[rank][0] - run.start[rank][0], rank);
+    if (plan_.overlap == true) gather = added_to(gather, run.finish[rank][0] - run.start[rank][0], rank);
     reduced_[rank] = reduction + copies + gather;
     return reduced_[rank] + rounded(std::max(update_of(rank), update_cpu));
   }
@@ -231,7 +238,7 @@ class Composer {
       const bool last = actions[i].kind != ActionKind::kForward && run.finish[rank][i] == run.finished[rank];
       if (last) window = run.finish[rank][i] - run.start[rank][i];
     }
-    return exposed_part(all, window, rank);
+    return added_to(all, window, rank);
   }
 
   // Elements of gradients that one call reduces: those of a block where parameters are divided, DDP's buckets, or Megatron's where gradients
@@ -245,6 +252,12 @@ class Composer {
   }
   /// Elements of what is gathered or reduced at once of divided parameters.
   [[nodiscard]] double unit() const { return p_.block.parameters; }
+
+  // What communication during a pass adds to it: its exposed part, and what the rest takes from kernels.
+  [[nodiscard]] Ns added_to(Ns all, Ns window, std::uint32_t rank) const {
+    const Ns exposed = exposed_part(all, window, rank);
+    return exposed + rounded(slowed_by(static_cast<double>(all - exposed)));
+  }
 
   // The part of all blocks' communication that a pass through them does not hide. A block's own communication never overlaps its own work.
   [[nodiscard]] Ns exposed_part(Ns all, Ns window, std::uint32_t rank) const {

@@ -21,6 +21,8 @@ struct Job {
   Ns gap = 0;               ///< between two kernels
   Ns call = 0;              ///< CPU time of a message to another stage or from it
   double slowest_host = 1;  ///< CPU time of the slowest process over that of the trace
+  int sms = 0;              ///< of the GPU; 0: unknown
+  double contention = 0;    ///< what kernels lose to a collective's traffic, in addition to the SMs it occupies
 };
 
 struct Composition {

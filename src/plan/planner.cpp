@@ -6,6 +6,7 @@
 
 #include "base/decimal.hpp"
 #include "foretrace/analysis/summary.hpp"
+#include "hardware/figures.hpp"
 #include "hardware/shared_memory.hpp"
 #include "plan/batch.hpp"
 #include "plan/compose.hpp"
@@ -153,7 +154,9 @@ struct Planner::State {
             m.launches.cpu_per_launch[static_cast<std::size_t>(host::CpuPhase::kBackward)],
             m.latencies->kernel_gap,
             m.cpu_time(message_us, graph::Phase::kForward),
-            slowest};
+            slowest,
+            one.device.sm_count,
+            hardware::measured_figures(one.device).kernel_contention};
   }
 
   // Whether what-ifs say all of a plan. Over which GPUs gradients are summed differs between experts and all else, which one says for ep alone.

@@ -35,6 +35,7 @@ double Replicas::kept(const Held& held, int stage) const {
 Ns Replicas::cost(Collective kind, double bytes, std::int64_t ranks, std::int64_t apart) {
   const hardware::CollectiveCost c = groups_.cost(kind, bytes, ranks, apart);
   sigma_ = std::max(sigma_, c.sigma);
+  if (ranks > 1) channels_ = std::max(channels_, c.channels);
   return c.ns;
 }
 

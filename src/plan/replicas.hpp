@@ -38,6 +38,8 @@ class Replicas {
   Ns gather(const Held& held, double bytes, double call);
   /// Of log time: how far the collectives asked for so far may be off.
   [[nodiscard]] double sigma() const { return sigma_; }
+  /// Thread blocks that they occupy on each GPU.
+  [[nodiscard]] int channels() const { return channels_; }
 
  private:
   // Replicas of some parameters, those of them that divide their states, and how many GPUs apart they are.
@@ -56,6 +58,7 @@ class Replicas {
   double expert_share_;
   std::int64_t replicas_, shard_;
   double sigma_ = 0;
+  int channels_ = 0;
 };
 
 }  // namespace foretrace::plan
