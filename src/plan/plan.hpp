@@ -64,6 +64,8 @@ struct Plan {
   [[nodiscard]] std::int64_t workers() const { return std::int64_t{tp} * pp * cp * dp; }
   /// How many GPUs neighbours in a group ("tp", "cp", "dp", "pp") are from each other.
   [[nodiscard]] std::int64_t apart(std::string_view group) const;
+  /// Every replica has its part of the experts, and nothing else is divided: what the what-if `ep` is.
+  [[nodiscard]] bool experts_alone() const { return ep > 1 && dp == ep && cp == 1 && tp == 1 && zero == 0; }
   /// Blocks that are computed again, where `recompute` is a number of them.
   [[nodiscard]] std::optional<int> recomputed_blocks() const;
   bool operator==(const Plan&) const = default;

@@ -18,12 +18,6 @@
 #include "whatif/predict/predictor.hpp"
 
 namespace foretrace::plan {
-namespace {
-
-// Every replica has its part of the experts, and nothing else is divided: what the what-if `ep` is.
-bool experts_alone(const Plan& p) { return p.ep > 1 && p.dp == p.ep && p.cp == 1 && p.tp == 1 && p.zero == 0; }
-
-}  // namespace
 
 struct Planner::State {
   const analysis::Baseline* baseline = nullptr;
@@ -161,7 +155,7 @@ struct Planner::State {
 
   // Whether what-ifs say all of a plan. Over which GPUs gradients are summed differs between experts and all else, which one says for ep alone.
   [[nodiscard]] bool one_pass(const Plan& plan, const Batch& batch) const {
-    const bool one_sum = plan.ep == 1 || !plan.reduce || experts_alone(plan);
+    const bool one_sum = plan.ep == 1 || !plan.reduce || plan.experts_alone();
     const bool keeps_fp32_copies = plan.master && today.parts.gradient_bytes < 4;
     return plan.pp == 1 && batch.microbatches == 1 && figures.layers == figures.traced_layers && one_sum &&
            !plan.overlap && !plan.bucket_mb && !plan.fused_loss && !keeps_fp32_copies;
@@ -306,8 +300,8 @@ Status Planner::State::without_pipeline(const Plan& plan, const Shape& shape, Pl
     if (found != together.end()) {
       p = &found->second;
     } else {
-      FORETRACE_TRY(std::vector<whatif::Use> changes, all_changes(shape, experts_alone(plan)));
-      if (plan.reduce && replicas > 1 && !experts_alone(plan)) {
+      FORETRACE_TRY(std::vector<whatif::Use> changes, all_changes(shape, plan.experts_alone()));
+      if (plan.reduce && replicas > 1 && !plan.experts_alone()) {
         FORETRACE_TRY(whatif::Use workers, workers_of(plan));
         changes.push_back(std::move(workers));
       }

@@ -145,6 +145,12 @@ std::uint32_t HloModule::find(std::string_view instruction) const {
   return it == by_name_.end() ? kNone : it->second;
 }
 
+const std::vector<std::int64_t>* HloModule::body_of(std::int64_t computation, int depth) const {
+  constexpr int kDeepest = 16;  // a damaged file may call itself
+  const auto it = computations_.find(computation);
+  return it == computations_.end() || depth > kDeepest ? nullptr : &it->second.order;
+}
+
 bool HloModule::read(std::string_view proto) {
   for (ProtoWire w(proto); w.next();) {
     if (w.field == 1 && w.packed) read_module(w.bytes);

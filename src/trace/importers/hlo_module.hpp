@@ -86,6 +86,8 @@ class HloModule {
   void flatten(std::int64_t computation, int depth);
   [[nodiscard]] const HloInstruction* at(std::int64_t id) const;
   CompiledOp describe(const HloInstruction& in, HloKind kind) const;
+  /// Instructions of a computation in the order written, operands before what uses them; null: there is none, or calls nest too deep.
+  [[nodiscard]] const std::vector<std::int64_t>* body_of(std::int64_t computation, int depth) const;
   [[nodiscard]] HloMessage message_of(const HloInstruction& in) const;
   // hlo_sizes.cpp
   void set_sizes(const HloInstruction& in, CompiledOp& out) const;

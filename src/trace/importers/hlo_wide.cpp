@@ -88,10 +88,9 @@ class HloWide {
   }
 
   void follow(std::int64_t computation, int depth) {
-    constexpr int kDeepest = 16;
-    const auto it = m_.computations_.find(computation);
-    if (it == m_.computations_.end() || depth > kDeepest) return;
-    for (const std::int64_t id : it->second.order) {
+    const std::vector<std::int64_t>* body = m_.body_of(computation, depth);
+    if (body == nullptr) return;
+    for (const std::int64_t id : *body) {
       const HloInstruction* in = m_.at(id);
       if (in == nullptr) continue;
       if (in->opcode == "parameter") {
