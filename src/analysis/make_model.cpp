@@ -12,8 +12,6 @@
 namespace foretrace::analysis {
 
 using graph::Graph;
-using host::CpuPrior;
-using host::kCpuPhases;
 using whatif::LaunchCosts;
 using whatif::Model;
 

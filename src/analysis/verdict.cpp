@@ -43,7 +43,7 @@ StepVerdict step_verdict(const trace::Trace& trace, const Graph& traced, const G
 
 std::optional<OneRank> one_rank_of_job(const trace::Trace& trace, const Graph& graph) {
   const trace::DistributedInfo& info = trace.distributed;
-  const bool several = info.world_size != trace::kAbsent && info.world_size > 1;
+  const bool several = info.world_size > 1;
   if (!several && !communicates(graph)) return std::nullopt;
   OneRank out;
   if (info.rank != trace::kAbsent) out.rank = info.rank;

@@ -9,7 +9,6 @@ namespace foretrace::ranks {
 namespace {
 
 using graph::Phase;
-using work::Family;
 
 /// A message as one of its ends launched it.
 struct Message {

@@ -178,7 +178,7 @@ std::string to_text(const DoctorReport& report, const TextStyle& style) {
   out += entry("device", devices_text(report), style);
   out += entry("rank", rank_text(report), style);
   std::vector<std::string> versions;
-  for (const auto& [label, version] : report.versions) versions.push_back(label + " " + version);
+  for (const auto& [label, version] : report.versions) versions.push_back(fmt::format("{} {}", label, version));
   if (!versions.empty()) out += entry("versions", joined(versions), style);
   if (!report.profiler_flags.empty()) out += entry("recorded", joined(report.profiler_flags), style);
   const std::string recorder = recorder_text(report.recorder);

@@ -58,7 +58,7 @@ std::vector<std::pair<std::string, std::string>> by_text(
 std::string reasons_text(const std::vector<std::pair<std::string, std::string>>& declined, const TextStyle& style) {
   std::string out;
   for (const auto& [reason, names] : by_text(declined)) {
-    out += text_line(printable(names + ": " + reason), style, 4);
+    out += text_line(printable(fmt::format("{}: {}", names, reason)), style, 4);
   }
   return out;
 }

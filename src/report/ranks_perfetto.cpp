@@ -91,7 +91,7 @@ class Writer {
   // "tp mesh_tp: ranks 0, 1"
   std::string lane_label(std::uint32_t lane) {
     const std::uint32_t first = g_.lanes[lane].begin;
-    const std::string plain(g_.strings[g_.lanes[lane].name]);
+    std::string plain(g_.strings[g_.lanes[lane].name]);
     if (first >= g_.lanes[lane].end || meeting_[first] == kNone) return plain;
     const ranks::Collective& c = s_.matching.collectives[s_.graph.collectives[meeting_[first]].collective];
     for (const ranks::JobGroup& g : s_.kind.groups) {

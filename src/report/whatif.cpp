@@ -176,7 +176,10 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
         fmt::format("{}: the largest batch that fits into the GPU's memory is {} times the traced one", names, factor),
         style);
   }
-  for (const auto& [notes, names] : by_text(missing)) out += paragraph(names + ", not modelled:", style) + notes;
+  for (const auto& [notes, names] : by_text(missing)) {
+    out += paragraph(fmt::format("{}, not modelled:", names), style);
+    out += notes;
+  }
   return out;
 }
 

@@ -118,7 +118,7 @@ WorkClock::Sum WorkClock::between(Ns begin, Ns end) const {
   return {to.tasks - from.tasks, to.time - from.time};
 }
 
-RangeSet outermost(const Trace& trace, std::vector<std::uint32_t> events, const StepPattern* pattern) {
+RangeSet outermost(const Trace& trace, const std::vector<std::uint32_t>& events, const StepPattern* pattern) {
   std::map<std::uint32_t, std::vector<std::uint32_t>> lanes;
   for (const std::uint32_t e : events) lanes[trace.events.lane[e].value].push_back(e);
   RangeSet best;

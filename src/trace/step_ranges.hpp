@@ -44,7 +44,7 @@ struct RangeSet {
   std::vector<std::uint32_t> events;
 };
 /// The outermost of these events on the thread that has most of them (of equal ones the longer).
-RangeSet outermost(const Trace& trace, std::vector<std::uint32_t> events, const StepPattern* pattern);
+RangeSet outermost(const Trace& trace, const std::vector<std::uint32_t>& events, const StepPattern* pattern);
 /// What the ranges hold together.
 WorkClock::Sum held(const Trace& trace, const RangeSet& set, const WorkClock& clock);
 

@@ -22,7 +22,7 @@ std::string field(int at, const std::string& bytes) {
 }
 
 constexpr int kF32 = 11, kBf16 = 16;
-std::string shape(std::vector<std::uint64_t> dims, int type = kF32) {
+std::string shape(const std::vector<std::uint64_t>& dims, int type = kF32) {
   std::string out = field(2, static_cast<std::uint64_t>(type));
   for (const std::uint64_t d : dims) out += field(3, d);
   return out;

@@ -79,7 +79,7 @@ Result<SummaryReport> summarise(const trace::Trace& trace, const OpenStep& open,
   if (options.samples) {
     const std::optional<double> tokens =
         report.batch && report.batch->samples == options.samples ? report.batch->tokens : std::nullopt;
-    report.batch = StepBatch{*options.samples, tokens, "--batch"};
+    report.batch = StepBatch{options.samples, tokens, "--batch"};
   }
   rates(report);
   return report;
