@@ -88,7 +88,7 @@ class MarkedSteps {
     for (const auto& [row, events] : found) {
       std::vector<std::uint32_t> own = events;
       if (!patterns[row].whole) keep_first_name(t_, own);
-      sets.push_back(outermost(t_, std::move(own), &patterns[row]));
+      sets.push_back(outermost(t_, own, &patterns[row]));
     }
     for (const RangeSet& set : sets) {
       if (!set.pattern->whole) ends_.push_back(&set);
@@ -369,7 +369,7 @@ std::vector<StepCandidate> step_candidates(const Trace& trace) {
   const WorkClock clock(trace);
   const Ns all = clock.all().time;
   for (auto& [name, events] : sets) {
-    const RangeSet set = outermost(trace, std::move(events), nullptr);
+    const RangeSet set = outermost(trace, events, nullptr);
     if (set.events.empty()) continue;
     const Ns time = held(trace, set, clock).time;
     // Ranges around a part of the step (a layer, a collective) are no candidates.
